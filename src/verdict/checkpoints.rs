@@ -1,5 +1,7 @@
 //! Checkpoints and failures: the levers that shorten waits for them, and what they cost.
 
+use std::collections::BTreeSet;
+
 use crate::report::format::{seconds, share};
 use crate::report::{Cause, RecoveryReport};
 use crate::scenario::{Checkpoint, Job, Scenario, Writers};
@@ -32,29 +34,41 @@ pub(super) fn levers(scenario: &Scenario, at: usize) -> Vec<Lever> {
 fn write_limits(scenario: &Scenario, job: &Job, checkpoint: &Checkpoint) -> Vec<(Kind, f64)> {
     let (storage, cluster) = (&scenario.storage[checkpoint.storage], &scenario.cluster);
     let path = &storage.path;
-    let writers = match checkpoint.writers {
-        Writers::First => job.nodes_per_copy(),
-        Writers::Each => job.nodes,
-    };
-    let writers = f64::from(writers.max(1));
-    let at_storage = if path.is_remote() { 1.0 } else { writers };
-    let mut limits = vec![(Kind::PerStream, path.per_stream * writers)];
+    let (streams, nodes) = writers(job, checkpoint);
+    let at_storage = if path.is_remote() { 1.0 } else { nodes };
+    let mut limits = vec![(Kind::PerStream, path.per_stream * streams)];
     limits.push(match storage.tier.and_then(|tier| tier.write) {
         Some(rate) => (Kind::TierWrite, rate * at_storage),
         None => (Kind::Bandwidth, path.bandwidth.most() * at_storage),
     });
     if let Some(targets) = path.targets {
-        let used = f64::from(targets.number).min(f64::from(targets.stripe_count) * writers);
+        let used = f64::from(targets.number).min(f64::from(targets.stripe_count) * streams);
         let rate = targets.bandwidth * used;
         limits.extend([(Kind::Stripes, rate), (Kind::Targets, rate)]);
     }
     if path.is_remote() {
         limits.push(match cluster.storage_nic {
-            Some(nic) => (Kind::StorageNic, nic * writers),
-            None => (Kind::Nic, cluster.nic * writers),
+            Some(nic) => (Kind::StorageNic, nic * nodes),
+            None => (Kind::Nic, cluster.nic * nodes),
         });
     }
     limits
+}
+
+/// Returns the number of streams that write a checkpoint, and the number of nodes that they come from.
+fn writers(job: &Job, checkpoint: &Checkpoint) -> (f64, f64) {
+    match (job.servers(), checkpoint.writers) {
+        (Some(_), Writers::First) => (1.0, 1.0),
+        (Some(servers), Writers::Each) => {
+            let number = f64::from(servers.number().max(1));
+            (number, number)
+        }
+        (None, _) => {
+            let parts = job.parts_written(checkpoint);
+            let nodes: BTreeSet<u32> = parts.iter().map(|part| part.node).collect();
+            (parts.len().max(1) as f64, nodes.len().max(1) as f64)
+        }
+    }
 }
 
 /// Returns a sentence on what checkpoints and failures cost a job, and on how the interval between checkpoints compares with

@@ -165,8 +165,8 @@ kinds! {
     CheckpointOften => row("checkpoint-often", "work lost since the last checkpoint", "job.{}.checkpoint.interval", "faults"),
     /// Waits for checkpoints, avoided by writing them while the job trains.
     CheckpointAside => change("checkpoint-aside", "checkpoints that training waits for", ("job.{}.checkpoint.asynchronous", "checkpoints that are written while the job trains: `asynchronous = true`"), "{}.checkpoint"),
-    /// Checkpoints written by few nodes, written by all nodes instead.
-    CheckpointWriters => change("checkpoint-writers", "the number of nodes that write checkpoints", ("job.{}.checkpoint.writers", "a part of each checkpoint from each node: `writers = \"each\"`"), "{}.checkpoint"),
+    /// Checkpoints written by few ranks, written by all ranks instead.
+    CheckpointWriters => change("checkpoint-writers", "the number of ranks that write checkpoints", ("job.{}.checkpoint.writers", "a part of each checkpoint from each rank: `writers = \"each\"`"), "{}.checkpoint"),
     /// Pause in which the state is copied aside, halved.
     CheckpointPause => row("checkpoint-pause", "pauses for checkpoints", "job.{}.checkpoint.pause", "{}.checkpoint"),
     /// Time between failures, doubled.

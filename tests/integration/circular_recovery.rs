@@ -106,9 +106,11 @@ fn samples_of_a_circular_queue_resume_behind_those_trained_on_or_overwritten() {
         let mut changes: Vec<_> = texts.iter().map(|(key, text)| (*key, text.as_str())).collect();
         changes.extend([
             ("storage.s", "{ memory = {} }"),
+            ("storage.c", "{ file-server = { bandwidth = \"1 TB/s\" } }"),
+            ("cluster.network.nic", "\"1 TB/s\""),
             ("dataset.d.samples", "100000"),
             ("run.steps", "12"),
-            ("job.checkpoint", r#"{ steps = 5, bytes = "1 B", storage = "s" }"#),
+            ("job.checkpoint", r#"{ steps = 5, bytes = "1 B", storage = "c" }"#),
         ]);
         let job = recorded(&changes);
         let recovery = job.recovery.as_ref().expect("it fails");

@@ -87,12 +87,18 @@ const LEARNERS: [&str; 8] = [
     "parallel.data.learners = 2\nmodel.occupancy = 0.4",
     "parallel.data.learners = { auto = { window = 2, most = 3 } }\nmodel.occupancy = 0.4",
 ];
-const FAILURES: [&str; 4] = [
+const FAILURES: [&str; 7] = [
     "",
     "",
     "failures = { at = [\"20 ms\", \"45 ms\"], restart = \"10 ms\" }",
     "failures = { at = [\"30 ms\"], restart = \"5 ms\" }\n\
      checkpoint = { interval = \"15 ms\", bytes = \"2 MB\", storage = \"c\" }",
+    "failures = { at = [\"40 ms\"], restart = \"5 ms\", read_back = true }\n\
+     checkpoint = { steps = 1, bytes = \"2 MB\", storage = \"c\", writers = \"each\", asynchronous = true, pause = \"1 ms\" }",
+    "failures = { at = [\"40 ms\"], restart = \"5 ms\" }\n\
+     checkpoint = { steps = 1, bytes = \"2 MB\", storage = \"c\", asynchronous = true, when_busy = \"queue\" }",
+    "failures = { at = [\"40 ms\"], restart = \"5 ms\" }\n\
+     checkpoint = { interval = \"4 ms\", bytes = \"2 MB\", storage = \"c\", asynchronous = true, when_busy = \"together\" }",
 ];
 const LOADERS: [&str; 10] = [
     "loader.in-memory = {}",

@@ -31,11 +31,13 @@ fn workers_with_files_of_their_own_go_on_with_what_is_left_of_them() {
         recorded(&[
             ("run", "{ epochs = 2, warm_up = \"off\" }"),
             ("storage.s", "{ memory = {} }"),
+            ("storage.c", "{ file-server = { bandwidth = \"1 TB/s\" } }"),
+            ("cluster.network.nic", "\"1 TB/s\""),
             ("dataset.d.samples", "10"),
             ("job.batch", "4"),
             ("job.loader", "{ pytorch = { workers = 2, iterable = true, decode = \"1 ms\" } }"),
             ("job.model.step", "{ fixed = \"10 ms\", per_sample = \"100 ms\" }"),
-            ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "s" }"#),
+            ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "c" }"#),
             ("job.failures", failures),
         ])
     };

@@ -354,7 +354,7 @@ fn a_failure_aborts_the_current_step() {
     let changes = [
         ("job.model.step", "\"10 s\""),
         ("run.steps", "3"),
-        ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "s" }"#),
+        ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "c" }"#),
         ("job.failures", failures),
     ];
     let found = job(&fed(&changes));
@@ -389,7 +389,7 @@ fn a_job_resuming_at_the_epoch_start_fails_if_no_epoch_ever_ends() {
             ("dataset.d.samples", "992"),
             ("job.loader", "{ in-memory = {} }"),
             ("job.epochs", "2"),
-            ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "s" }"#),
+            ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "c" }"#),
             ("job.failures", failures.as_str()),
             ("job.model.step", "\"1 ms\""),
         ];
@@ -419,7 +419,7 @@ fn resumed_epochs_train_on_all_their_samples() {
             ("job.loader", [r#"{ in-memory = {} }"#, pytorch][case as usize / 2 % 2]),
             ("job.parallel.data.copies_per_node", copies.as_str()),
             ("job.batch_interval", ["1", "2.5"][case as usize / 4 % 2]),
-            ("job.checkpoint", r#"{ steps = 5, bytes = "1 B", storage = "s" }"#),
+            ("job.checkpoint", r#"{ steps = 5, bytes = "1 B", storage = "c" }"#),
             ("job.failures", at.as_str()),
             ("job.model.step", "\"3 ms\""),
         ];
@@ -448,7 +448,7 @@ fn a_restart_resumes_at_any_position_in_uneven_shards() {
             ("run.seed", seed.as_str()),
             ("dataset.d.samples", "1111"),
             ("dataset.d.layout", r#"{ shards = { samples = 100, request = "1 MB" } }"#),
-            ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "s" }"#),
+            ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "c" }"#),
             ("job.failures", failures.as_str()),
             ("job.model.step", "\"1 ms\""),
         ];

@@ -250,10 +250,11 @@ fn ways() -> Vec<(&'static str, u32, String)> {
 /// Returns the outcome of a split model with an immediate checkpoint after each of four steps.
 fn way(nodes: u32, rest: &str, more: &[(&str, &str)]) -> JobOutcome {
     let text = format!("nodes = {nodes}\n{rest}");
-    let often = ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "memory" }"#);
+    let often = ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "own" }"#);
+    let own = ("storage.own", r#"{ local-disk = { bandwidth = "1 TB/s" } }"#);
     let nic = ("cluster.network.nic", "\"2 GB/s\"");
     let memory = ("cluster.node.gpu_memory", "\"20 GB\"");
-    let job = simulate(&made(&text, &[&[nic, often, memory], more].concat())).jobs.remove(0);
+    let job = simulate(&made(&text, &[&[nic, own, often, memory], more].concat())).jobs.remove(0);
     adds_up(&job);
     job
 }
@@ -275,7 +276,8 @@ fn a_failure_at_any_instant_costs_exactly_the_lost_part_of_the_step() {
         for instant in 0..60 {
             let done = long * (f64::from(instant) + 0.37) / 60.0;
             let at = begin + done;
-            let failures = format!("{{ at = [\"{at} s\"], restart = \"3 ms\" }}");
+            let failures =
+                format!("{{ at = [\"{at} s\"], restart = \"3 ms\", node = \"restarted\" }}");
             let failed = way(nodes, &rest, &[("job.failures", &failures)]);
             let what = format!("{name} at {at} s, {done} s into a step");
             let recovery = failed.recovery.expect("it fails");

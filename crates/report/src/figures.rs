@@ -267,16 +267,35 @@ pub struct RecoveryReport {
     pub lost: Figure,
     /// Time from failures until the job trained again [s].
     pub down: Figure,
+    /// Number of failures after which the job began again at step 0, because a failed node had a part of its checkpoints.
+    pub from_start: Figure,
+    /// Bytes that the job read back after a failure, all ranks together [B].
+    pub read_back_bytes: Figure,
+    /// Time that reading back took after a failure [s]; a part of `down`.
+    pub read_back_time: Figure,
     /// Number of checkpoints written.
     pub checkpoints: Figure,
-    /// Time from the end of a step until its checkpoint was written [s].
+    /// Time from the end of a step until its checkpoint was written [s]; without the time for which training waited for the
+    /// checkpoint before.
     pub checkpoint_time: Figure,
     /// Size of a checkpoint [B].
     pub checkpoint_bytes: Figure,
-    /// Time from the end of one checkpoint until the next is due; an interval in steps counts with the mean step time [s].
+    /// Number of asynchronous checkpoints before which training waited until the checkpoint before was written
+    /// (`when_busy = "wait"`).
+    pub postponed: Figure,
+    /// Time for which training waited so, all checkpoints together [s].
+    pub postponed_time: Figure,
+    /// Largest number of asynchronous checkpoints that were being written or waited for that at once.
+    pub backlog: Figure,
+    /// Largest memory that the states of such checkpoints took on a node [B].
+    pub backlog_bytes: Figure,
+    /// Number of checkpoints that were begun and not yet written when the run ended.
+    pub unwritten: Figure,
+    /// Time from when training goes on after one checkpoint until the next is due; an interval in steps counts with the mean step time [s].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<f64>,
-    /// Best time from the end of one checkpoint until the next by the estimate of J. T. Daly (2006), for failures at a constant rate [s].
+    /// Best time from when training goes on after one checkpoint until the next by the estimate of J. T. Daly (2006), for failures
+    /// at a constant rate [s].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_interval: Option<f64>,
     /// Expected share of the time that checkpoints and failures take with `interval`, by Daly's formula.

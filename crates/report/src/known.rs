@@ -250,7 +250,7 @@ pub(super) fn length(
 mod tests {
     use super::*;
     use crate::fixture::scenario;
-    use forebay_scenario::{Failures, Resume};
+    use forebay_scenario::{FailedNode, Failures, Resume};
 
     #[test]
     fn failures_that_are_rarer_than_a_run_is_long_are_remarked() {
@@ -260,7 +260,8 @@ mod tests {
             let mut scenario = scenario();
             let when = FailureTimes::Random { mtbf, shape: 1.0 };
             let resume = Resume::Position;
-            let failures = Failures { when, restart: 60.0, reads_back: false, resume };
+            let (node, nodes) = (FailedNode::Replaced, Vec::new());
+            let failures = Failures { when, restart: 60.0, reads_back: false, node, nodes, resume };
             scenario.jobs[0].failures = Some(failures);
             scenario.run.stop = stop;
             failures_out_of_reach(&scenario)

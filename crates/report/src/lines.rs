@@ -75,22 +75,66 @@ fn counted(number: f64, one: &str) -> String {
 pub(super) fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Option<String> {
     let of = recovery?;
     let mut line = format!(
-        "Recovery of `{job}`: {}, {} of work lost and {} down; {}",
+        "Recovery of `{job}`: {}, {} of work lost and {} down{}; {}",
         shown(of.failures.mean, |of| counted(of, "failure")),
         shown(of.lost.mean, seconds),
         shown(of.down.mean, seconds),
+        read_back(of),
         shown(of.checkpoints.mean, |of| counted(of, "checkpoint")),
     );
     if let Some(time) = of.checkpoint_time.mean {
         let bytes = shown(of.checkpoint_bytes.mean, |bytes| prefixed(bytes, "B"));
         line += &format!(" of {bytes}, each written in {}", seconds(time));
     }
+    line += &busy(of);
     if let Some(best) = of.best_interval {
         line += &format!("; Daly's estimate of the best interval is {}", seconds(best));
         line += &of.interval.map_or(String::new(), |now| format!(" (now {})", seconds(now)));
     }
     line += &of.no_best_interval.as_ref().map_or(String::new(), |why| format!("; {why}"));
     Some(line + ".")
+}
+
+/// Returns clauses on what the job read back after failures, and on checkpoints that failed nodes took with them; empty if there is
+/// nothing to say.
+fn read_back(of: &RecoveryReport) -> String {
+    let mut clauses = String::new();
+    if let (Some(bytes), Some(time)) = (of.read_back_bytes.mean, of.read_back_time.mean) {
+        clauses +=
+            &format!(", {} of it to read {} back after each", seconds(time), prefixed(bytes, "B"));
+    }
+    if let Some(lost) = of.from_start.mean.filter(|lost| *lost > 0.0) {
+        clauses += &format!(
+            "; {} took a node's part of the checkpoints with {}, so that the job began again at step 0",
+            counted(lost, "failure"),
+            if lost == 1.0 { "it" } else { "them" }
+        );
+    }
+    clauses
+}
+
+/// Returns clauses on asynchronous checkpoints that fell due while earlier ones were not yet written; empty if none did.
+fn busy(of: &RecoveryReport) -> String {
+    let mut clauses = String::new();
+    let above = |figure: Figure, least: f64| figure.mean.filter(|mean| *mean > least);
+    if let Some(postponed) = above(of.postponed, 0.0) {
+        clauses += &format!(
+            "; {} fell due before the one before was written, and training waited {} for that",
+            number(postponed),
+            shown(of.postponed_time.mean, seconds)
+        );
+    }
+    if let Some(backlog) = above(of.backlog, 1.0) {
+        clauses += &format!(
+            "; up to {} at once were not yet written and took {} of a node's memory",
+            number(backlog),
+            shown(of.backlog_bytes.mean, |bytes| prefixed(bytes, "B"))
+        );
+        if let Some(unwritten) = above(of.unwritten, 0.0) {
+            clauses += &format!(", and {} were not when the run ended", number(unwritten));
+        }
+    }
+    clauses
 }
 
 /// Writes the energy of a run as a sentence.

@@ -153,12 +153,35 @@ pub struct RecoveryOutcome {
     pub lost_seconds: f64,
     /// Time from failures until the job trained again [s].
     pub down_seconds: f64,
+    /// Number of failures after which the job began again at step 0, because a failed node had a part of its checkpoints.
+    pub from_start: u64,
+    /// Number of times that a checkpoint was read back after a failure, to the end.
+    pub read_backs: u64,
+    /// Bytes that were read so [B].
+    pub read_back: f64,
+    /// Time that this took [s].
+    pub reading_seconds: f64,
     /// Number of checkpoints written.
     pub checkpoints: u64,
     /// Size of all written checkpoints together [B].
     pub written: f64,
-    /// Time from the end of a step until its checkpoint was written, summed over checkpoints [s].
+    /// Time from the end of a step until its checkpoint was written, summed over checkpoints [s]; without the time for which
+    /// training waited for the checkpoint before.
     pub writing_seconds: f64,
+    /// Number of checkpoints before which training waited until the checkpoint before was written.
+    pub postponed: u64,
+    /// Time for which training waited so, summed over checkpoints [s].
+    pub postponed_seconds: f64,
+    /// Largest number of asynchronous checkpoints that were being written or waited for that at once.
+    pub backlog: u64,
+    /// Number of such checkpoints when half of all checkpoints since the last restart had begun.
+    pub backlog_half_way: u64,
+    /// Number of such checkpoints when the last checkpoint had begun.
+    pub backlog_at_end: u64,
+    /// Memory of the node with the most of them for the states that had been copied aside, at most [B].
+    pub backlog_bytes: f64,
+    /// Number of checkpoints that were begun and not written when the run ended.
+    pub unwritten: u64,
 }
 
 /// Exchanges between model copies and parameter servers.

@@ -138,7 +138,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         parallel: parallel(described, &copies),
         time_to_accuracy: accuracy(scenario, described, world(outcomes), &measured),
         sync: sync(described, &copies),
-        recovery: recovery(described, &copies, step_time),
+        recovery: recovery(scenario, described, &copies, step_time),
         queue: queue(&copies, &behind, described),
         series: start
             .map(|copy| series(copy, end(copy, scenario.stop_of(described))))

@@ -1,11 +1,11 @@
 //! Warnings: what the reader should know before trusting the figures.
 
-use super::format::seconds;
+use super::format::{prefixed, seconds};
 use super::known::failures_out_of_reach;
 use super::measured::Measured;
 use super::sample::Nature;
 use super::summary::measured;
-use super::{JobOutcome, Outcome, World};
+use super::{JobOutcome, Outcome, RecoveryOutcome, World};
 use forebay_scenario::{
     Arrivals, Background, BackgroundLoad, Distribution, Every, FailureTimes, Job, Operation,
     SampleSizes, Scenario, ServerPlace, Servers, Stop, Unit,
@@ -57,6 +57,7 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
         );
         found.extend(exchange_warning(job, &copies));
         found.extend(unwritten_checkpoint(job, outcomes, index));
+        found.extend(backlog(scenario, outcomes, index));
     }
     found.extend(early_end(scenario, outcomes));
     found
@@ -71,7 +72,8 @@ fn unwritten_checkpoint(job: &Job, outcomes: &[Outcome], index: usize) -> Option
     let copies = outcomes.iter().flat_map(|outcome| &outcome.jobs).filter(|copy| copy.job == index);
     let mut written = copies.filter(|copy| !copy.steps.is_empty()).filter_map(|copy| copy.recovery);
     let first = written.next()?;
-    let none = first.checkpoints == 0 && written.all(|of| of.checkpoints == 0);
+    let begins_none = |of: RecoveryOutcome| of.checkpoints + of.unwritten == 0;
+    let none = begins_none(first) && written.all(begins_none);
     none.then(|| {
         format!(
             "`{}` wrote no checkpoint, since the run ended before {due} of training: the figures have no cost of checkpoints. \
@@ -79,6 +81,43 @@ fn unwritten_checkpoint(job: &Job, outcomes: &[Outcome], index: usize) -> Option
             job.name
         )
     })
+}
+
+/// The number of checkpoints that are not yet written grows without bound if it is larger by this number, and by half, when the
+/// last checkpoint begins than when half of them have begun.
+const GROWTH: u64 = 3;
+
+/// Returns warnings if a job begins checkpoints faster than they are written, or if their states take more memory than a node
+/// has.
+fn backlog(scenario: &Scenario, outcomes: &[Outcome], index: usize) -> Vec<String> {
+    let job = &scenario.jobs[index];
+    let copies = outcomes.iter().flat_map(|outcome| &outcome.jobs).filter(|copy| copy.job == index);
+    let all: Vec<RecoveryOutcome> = copies.filter_map(|copy| copy.recovery).collect();
+    let grows = |of: &&RecoveryOutcome| {
+        let [half, end] = [of.backlog_half_way, of.backlog_at_end];
+        end >= half + GROWTH && 2 * end >= 3 * half
+    };
+    let mut found = Vec::new();
+    if let Some(of) = all.iter().filter(grows).max_by_key(|of| of.backlog_at_end) {
+        found.push(format!(
+            "`{}` begins checkpoints faster than they are written, so that those not yet written become ever more ({} when the last \
+             began): write a longer interval, `when_busy = \"wait\"`, or a faster storage for checkpoints.",
+            job.name, of.backlog_at_end
+        ));
+    }
+    let memory = scenario.cluster.node.memory;
+    let taken = job.memory(&scenario.datasets[job.dataset]);
+    let most = all.iter().map(|of| of.backlog_bytes).fold(0.0, f64::max);
+    if most > 0.0 && taken + most > memory {
+        found.push(format!(
+            "The states that `{}` keeps in the memory of a node until their checkpoints are written take up to {}, and a node has {}: \
+             a real job would be killed. Write a longer interval, `when_busy = \"wait\"`, or more `cluster.node.memory`.",
+            job.name,
+            prefixed(most, "B"),
+            prefixed(memory, "B")
+        ));
+    }
+    found
 }
 
 /// Returns a warning if a job's data set was still being copied to the nodes when the run ended.

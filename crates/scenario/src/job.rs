@@ -9,6 +9,7 @@ mod cpu;
 mod decoded;
 mod device_memory;
 mod efficiency;
+mod failing;
 mod fidelity;
 mod fitting;
 mod goal;
@@ -45,6 +46,7 @@ pub use accuracy::{Accuracy, CountedBatch};
 pub use convert::Convert;
 pub use cpu::{CpuUse, InnerThreads};
 pub use decoded::DecodedCache;
+pub use failing::{FailedNode, FailureTimes, Failures, Resume};
 pub use forebay_model::random::{Replicas, Split};
 pub use goal::{ENDLESS, Goal};
 pub use gpu::RealGpu;
@@ -53,10 +55,10 @@ pub use learners::{Learners, Tuning};
 pub use occupancy::Kernels;
 pub use other_schedules::{OtherSchedule, OtherSchedules};
 pub use parallel::{
-    Context, Expert, KeyExchange, Load, Members, Method, Parallelism, Pass, Quantisation, Schedule,
-    StageBucket, StageParameters, StepOf, Swap, Tensor, Turn,
+    Context, Expert, KeyExchange, Load, Members, Method, Parallelism, Pass, Quantisation, RankPart,
+    Schedule, StageBucket, StageParameters, StepOf, Swap, Tensor, Turn,
 };
-pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
+pub use recovery::{Checkpoint, Every, WhenBusy, Writers};
 pub use staging::{Share, Staging};
 pub use workflow::Arrivals;
 

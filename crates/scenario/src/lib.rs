@@ -64,11 +64,11 @@ pub use fault::{Fault, Faulty, FaultyLink};
 pub use file::ScenarioFile;
 pub use job::{
     Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Context, Convert, CountedBatch,
-    CpuUse, DecodedCache, Device, ENDLESS, Every, Expert, FailureTimes, Failures, Goal,
+    CpuUse, DecodedCache, Device, ENDLESS, Every, Expert, FailedNode, FailureTimes, Failures, Goal,
     InnerThreads, Job, Kernels, KeyExchange, Launch, Learners, Load, Members, Method,
-    OtherSchedule, OtherSchedules, Parallelism, Pass, Pipeline, Quantisation, QueueKind, RealGpu,
-    Replicas, Resume, Schedule, Share, Split, StageBucket, StageParameters, Staging, StepOf,
-    StepTime, Swap, Tensor, Tuning, Turn, Writers,
+    OtherSchedule, OtherSchedules, Parallelism, Pass, Pipeline, Quantisation, QueueKind, RankPart,
+    RealGpu, Replicas, Resume, Schedule, Share, Split, StageBucket, StageParameters, Staging,
+    StepOf, StepTime, Swap, Tensor, Tuning, Turn, WhenBusy, Writers,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{

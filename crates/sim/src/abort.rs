@@ -1,9 +1,9 @@
 //! Ends all activities in progress of a job copy at once, because one of its nodes failed. The cores, slots and bandwidth that
 //! the job copy held pass to other activities, and none of the job copy's scheduled events happens later.
 
-use super::checkpoint::CheckpointRun;
+use super::checkpoint::Write;
 use super::communication::Communicators;
-use super::index::{Id, Ids, JobId};
+use super::index::{Id, Ids, JobId, Slab};
 use super::job_run::Parts;
 use super::worker::Worker;
 
@@ -20,7 +20,8 @@ struct Owner {
 }
 
 impl Owner {
-    /// Returns whether `activity` belongs to the job copy; `world` knows the owners of messages, ranges and communicators.
+    /// Returns whether `activity` belongs to the job copy; `world` knows the owners of messages, ranges, communicators
+    /// and checkpoints being written.
     fn is(&self, activity: ActivityId, world: Owners<'_>) -> bool {
         match activity {
             ActivityId::Worker(w) => self.workers.contains(w),
@@ -38,6 +39,7 @@ impl Owner {
             ActivityId::Communicator(c) => world.communicators.job(c) == self.job,
             ActivityId::Message(m) => world.communicators.job_of_message(m) == self.job,
             ActivityId::Checkpoint(c) => self.parts.checkpoints.contains(c),
+            ActivityId::Write(w) => self.parts.checkpoints.contains(world.writes[w].checkpoint),
             ActivityId::ReadBack(f) => self.parts.failures.contains(f),
             ActivityId::Update(j) | ActivityId::Averaged(j) => j == self.job,
             // Copies end before the job copy trains, and a restart must still come.
@@ -64,11 +66,12 @@ impl Owner {
     }
 }
 
-/// The tables that know the owners of messages, ranges and communicators.
+/// The tables that know the owners of messages, ranges, communicators and checkpoints being written.
 #[derive(Clone, Copy)]
 struct Owners<'a> {
     fetches: &'a Fetches,
     communicators: &'a Communicators,
+    writes: &'a Slab<Write>,
 }
 
 impl Jobs {
@@ -76,7 +79,11 @@ impl Jobs {
     pub(super) fn abort(&mut self, env: &mut Env, j: JobId) {
         let owner = self.owner(j);
         let now = env.now;
-        let known = Owners { fetches: &self.loaders.fetches, communicators: &self.communicators };
+        let known = Owners {
+            fetches: &self.loaders.fetches,
+            communicators: &self.communicators,
+            writes: &self.recoveries.writes,
+        };
         for station in &mut env.stations {
             station.queue.forget(now, |waiting| owner.is(waiting.activity, known));
         }
@@ -103,7 +110,7 @@ impl Jobs {
         self.loaders.leave_queues(env, owner.workers);
         self.loaders.fetches.forget(owner.workers);
         let parts = owner.parts;
-        self.recoveries.checkpoints[parts.checkpoints].iter_mut().for_each(CheckpointRun::abandon);
+        self.recoveries.abandon(parts.checkpoints);
         self.jobs[j].update.restart();
         self.communicators.abort(env, j, parts.communicators);
         self.jobs[j].spread.abort();

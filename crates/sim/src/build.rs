@@ -89,6 +89,8 @@ struct Builder<'s> {
     /// Lists that record the node that keeps each unit, by storage and by first node of the job copy.
     lists: BTreeMap<(usize, u32), HoldersId>,
     replication: u32,
+    /// Number of files of a checkpoint of all job copies so far.
+    checkpoint_files: u64,
     /// Node of each device.
     device_nodes: IdVec<Device, u32>,
     /// Nodes and numbers of the GPUs of each device, if a fault names single GPUs.
@@ -160,6 +162,7 @@ impl<'s> Builder<'s> {
             data: DataSets::new(scenario),
             lists: BTreeMap::new(),
             replication,
+            checkpoint_files: 0,
             device_nodes: IdVec::default(),
             gpus_of_devices: BTreeMap::new(),
             parts: Parts::default(),

@@ -1,63 +1,26 @@
 //! Checkpoints: a job copy's state at the end of a step is written to a storage, over the links that data and gradients use
 //! too.
+//!
+//! Training waits until an asynchronous checkpoint's state is copied aside, and any other checkpoint is written. An asynchronous
+//! one that falls due while an earlier one is not yet written is never left out: training waits for the earlier one, or the state
+//! joins a queue, or both are written together ([`WhenBusy`]). A failure destroys all that are not yet written.
 
-use forebay_engine::fluid::GroupId;
+mod writes;
+
+use std::collections::VecDeque;
+
 use forebay_engine::{Span, Time};
 use forebay_metrics::Segment;
-use forebay_report::{Cause, StallCause};
-use forebay_scenario::Every;
+use forebay_report::{Cause, RecoveryOutcome, StallCause};
+use forebay_scenario::{Every, WhenBusy};
 
 use super::device::{Device, State};
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{CheckpointId, DeviceId, JobId, RecoveryId};
-use super::job_state::JobState;
+use super::index::{CheckpointId, DeviceId, JobId, RecoveryId, Slab, WriteId};
 use super::jobs::Jobs;
-use super::recovery::Recoveries;
 
-/// The state from which a job copy would restart.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Saved {
-    pub(super) state: JobState,
-    /// Time when the job copy was in this state; `ready` is the time when training went on from there.
-    pub(super) begun: Time,
-    pub(super) ready: Time,
-}
-
-impl Saved {
-    /// Returns a saved state that needs no writing: the state at `now`.
-    pub(super) fn new(state: JobState, now: Time) -> Saved {
-        Saved { state, begun: now, ready: now }
-    }
-
-    /// Returns the stalls of a device that restarts from this state at `now`: they cover the time from the `end` of its last
-    /// step on.
-    pub(super) fn waits(&self, end: Time, now: Time) -> [Segment; 3] {
-        let wait = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
-        [
-            wait(end, self.begun, Cause::Fault),
-            wait(self.begun, self.ready, Cause::Checkpoint),
-            wait(self.ready, now, Cause::Fault),
-        ]
-    }
-}
-
-/// The part of each checkpoint that a node writes, or that it reads after a failure.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct StatePart {
-    pub(super) bytes: f64,
-    /// Route of the bytes between the node and the storage; `None` if nothing limits their rate.
-    pub(super) way: Option<GroupId>,
-}
-
-impl StatePart {
-    /// Begins to move `parts`; returns the number of transfers in progress.
-    pub(super) fn move_all(parts: &[StatePart], env: &mut Env, activity: ActivityId) -> u32 {
-        let ways = parts.iter().filter_map(|part| Some((part.way?, part.bytes)));
-        let flows = ways.map(|(way, bytes)| env.network.start(env.now, way, bytes, activity));
-        flows.count() as u32
-    }
-}
+pub(super) use writes::{Saved, StatePart, Write};
 
 /// The checkpoints of a job copy.
 #[derive(Debug)]
@@ -69,13 +32,16 @@ pub(super) struct CheckpointRun {
     /// steps after which it is due.
     due: Time,
     due_steps: u64,
-    /// State being written; `since` is the time when its checkpoint began, and `left` is the number of its transfers in
-    /// progress.
-    writing: Option<Saved>,
-    since: Time,
-    left: u32,
-    /// Whether the job waits for the checkpoint.
-    waits: bool,
+    /// Time since when training waits for a checkpoint; `None` if it does not wait.
+    waits: Option<Time>,
+    /// Whether a checkpoint is due, and training waits until the one before is written.
+    postponed: bool,
+    /// State that is being copied aside, and time when that began.
+    copying: Option<(Saved, Time)>,
+    /// Checkpoints that are being written or wait for their turn, in the order of their states.
+    pending: VecDeque<WriteId>,
+    /// Number of pending checkpoints after each new one since the last restart.
+    backlog: Vec<u64>,
 }
 
 /// When a job copy is checkpointed, and what each checkpoint writes.
@@ -84,6 +50,7 @@ pub(super) struct CheckpointSettings {
     pub(super) every: Every,
     pub(super) writers: Vec<StatePart>,
     pub(super) asynchronous: bool,
+    pub(super) when_busy: WhenBusy,
     pub(super) pause: Delay,
 }
 
@@ -100,19 +67,21 @@ impl CheckpointRun {
             settings,
             due: Time::ZERO,
             due_steps: 0,
-            writing: None,
-            since: Time::ZERO,
-            left: 0,
-            waits: false,
+            waits: None,
+            postponed: false,
+            copying: None,
+            pending: VecDeque::new(),
+            backlog: Vec::new(),
         }
     }
 
     /// Returns whether the job waits for a checkpoint.
     pub(super) fn is_waited_for(&self) -> bool {
-        self.waits
+        self.waits.is_some()
     }
 
-    /// Schedules the next checkpoint one interval later, counted from `now` or from `steps` complete steps.
+    /// Schedules the next checkpoint one interval later, counted from `now`, when training goes on, or from the `steps` complete
+    /// steps of the last state.
     pub(super) fn schedule(&mut self, now: Time, steps: u64) {
         match self.settings.every {
             Every::Seconds(seconds) => self.due = now + Span::from_seconds(seconds),
@@ -120,35 +89,46 @@ impl CheckpointRun {
         }
     }
 
-    /// Returns whether a checkpoint is due at `now`, after `steps` complete steps.
+    /// Returns whether a checkpoint is due at `now`, after `steps` complete steps. Ranks that train by themselves may end a step
+    /// while others wait for a checkpoint; the next one is then due at the end of a later step.
     fn is_due(&self, now: Time, steps: u64) -> bool {
-        self.writing.is_none()
+        self.waits.is_none()
             && match self.settings.every {
                 Every::Seconds(_) => now >= self.due,
                 Every::Steps(_) => steps >= self.due_steps,
             }
     }
 
-    /// Cancels the checkpoint in progress, whose transfers have been cancelled.
-    pub(super) fn abandon(&mut self) {
-        (self.writing, self.waits, self.left) = (None, false, 0);
+    /// Returns whether a new checkpoint has to wait until the one before is written.
+    fn is_busy(&self) -> bool {
+        self.settings.when_busy == WhenBusy::Wait && !self.pending.is_empty()
     }
-}
 
-impl Recoveries {
-    /// Makes the written state the state from which the job copy of checkpoints `c` would restart.
-    fn checkpoint_saved(&mut self, now: Time, c: CheckpointId) {
-        let checkpoint = &mut self.checkpoints[c];
-        let Some(saved) = checkpoint.writing.take() else { return };
-        checkpoint.schedule(now, saved.state.steps);
-        let recovery = &mut self.all[checkpoint.recovery];
-        recovery.books.checkpoints += 1;
-        recovery.books.written +=
-            checkpoint.settings.writers.iter().map(|of| of.bytes).sum::<f64>();
-        recovery.books.writing_seconds += now.since(checkpoint.since).seconds();
-        recovery.saved = saved;
-        let of = checkpoint.recovery;
-        self.record_progress(of);
+    /// Cancels all checkpoints that are not yet written; the transfers of `writes` have been cancelled.
+    pub(super) fn abandon(&mut self, writes: &mut Slab<Write>) {
+        self.pending.drain(..).for_each(|w| writes.remove(w));
+        (self.copying, self.waits, self.postponed) = (None, None, false);
+        self.backlog.clear();
+    }
+
+    /// Adds checkpoint `w` to those that are not yet written.
+    fn push(&mut self, w: WriteId, books: &mut RecoveryOutcome) {
+        self.pending.push_back(w);
+        if self.settings.asynchronous {
+            let pending = self.pending.len() as u64;
+            self.backlog.push(pending);
+            books.backlog = books.backlog.max(pending);
+            let held = StatePart::most_on_a_node(&self.settings.writers) * pending as f64;
+            books.backlog_bytes = books.backlog_bytes.max(held);
+        }
+    }
+
+    /// Records in `books` the checkpoints that are not written when the run ends, and how their number grew.
+    pub(super) fn close(&self, books: &mut RecoveryOutcome) {
+        let begun = self.backlog.len();
+        books.unwritten = self.pending.len() as u64;
+        books.backlog_half_way = self.backlog.get(begun / 2).copied().unwrap_or(0);
+        books.backlog_at_end = self.backlog.last().copied().unwrap_or(0);
     }
 }
 
@@ -161,78 +141,159 @@ impl Jobs {
     }
 
     /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due; returns true if the job copy waits for
-    /// it.
+    /// it, or for the one before.
     #[inline(never)]
     pub(super) fn begins_checkpoint(&mut self, env: &mut Env, j: JobId) -> bool {
-        let job = &self.jobs[j];
-        let Some(c) = job.parts.checkpoints.first() else { return false };
-        let averaged = self.communicators.averaged_steps(job.parts.averages);
-        let steps = averaged.unwrap_or(job.steps.completed());
-        if !self.recoveries.checkpoints[c].is_due(env.now, steps) {
+        let Some(c) = self.jobs[j].parts.checkpoints.first() else { return false };
+        let steps = self.steps_to_save(j);
+        let checkpoint = &mut self.recoveries.checkpoints[c];
+        if !checkpoint.is_due(env.now, steps) {
             return false;
         }
-        let saved = Saved::new(self.state(j, steps), env.now);
-        let checkpoint = &mut self.recoveries.checkpoints[c];
-        (checkpoint.writing, checkpoint.since, checkpoint.waits) = (Some(saved), env.now, true);
+        checkpoint.waits = Some(env.now);
+        if checkpoint.is_busy() {
+            checkpoint.postponed = true;
+            self.trace_saving(env, j);
+            return true;
+        }
+        self.copy_state(env, c)
+    }
+
+    /// Returns the number of steps of job copy `j` that a checkpoint would contain if it began now.
+    fn steps_to_save(&self, j: JobId) -> u64 {
+        let job = &self.jobs[j];
+        let averaged = self.communicators.averaged_steps(job.parts.averages);
+        averaged.unwrap_or(job.steps.completed())
+    }
+
+    /// Begins to copy the state of a job copy aside, or to write it if that takes no time; returns whether training waits.
+    fn copy_state(&mut self, env: &mut Env, c: CheckpointId) -> bool {
+        let checkpoint = &self.recoveries.checkpoints[c];
+        let (j, begun) = (checkpoint.job, checkpoint.waits.unwrap_or(env.now));
         let pause = checkpoint.settings.pause;
+        let saved = Saved { begun, ..Saved::new(self.state(j, self.steps_to_save(j)), env.now) };
+        self.recoveries.checkpoints[c].copying = Some((saved, env.now));
         if pause.span.0 > 0 {
-            for d in self.jobs[j].parts.devices {
-                if matches!(self.devices[d].state, State::Idle | State::AwaitingParameters) {
-                    self.trace_device(env, d, Cause::Checkpoint.name());
-                }
-            }
+            self.trace_saving(env, j);
             env.after(pause, Event::Waited(ActivityId::Checkpoint(c)));
             return true;
         }
         self.write_checkpoint(env, c);
-        self.recoveries.checkpoints[c].waits
+        self.recoveries.checkpoints[c].is_waited_for()
+    }
+
+    /// Shows in the timeline that devices of job copy `j` wait for a checkpoint.
+    fn trace_saving(&mut self, env: &mut Env, j: JobId) {
+        for d in self.jobs[j].parts.devices {
+            if matches!(self.devices[d].state, State::Idle | State::AwaitingParameters) {
+                self.trace_device(env, d, Cause::Checkpoint.name());
+            }
+        }
     }
 
     /// Ends the pause in which the state of a job copy was copied, and begins to write it.
     pub(super) fn checkpoint_paused(&mut self, env: &mut Env, c: CheckpointId) {
+        let since = self.recoveries.checkpoints[c].waits;
         self.write_checkpoint(env, c);
-        if !self.recoveries.checkpoints[c].waits {
-            self.end_checkpoint_wait(env, c);
+        if let (Some(since), false) = (since, self.recoveries.checkpoints[c].is_waited_for()) {
+            self.end_checkpoint_wait(env, c, since);
         }
     }
 
-    /// Begins the transfers of a checkpoint, and decides whether the job copy waits for them.
+    /// Begins to write the state that was copied aside, or queues it behind checkpoints that are not yet written, and decides
+    /// whether the job copy waits for it.
     fn write_checkpoint(&mut self, env: &mut Env, c: CheckpointId) {
+        let all = &mut self.recoveries;
+        let checkpoint = &mut all.checkpoints[c];
+        let Some((mut saved, since)) = checkpoint.copying.take() else {
+            debug_assert!(false, "no state was copied aside");
+            return;
+        };
+        saved.ready = env.now;
+        checkpoint.schedule(env.now, saved.state.steps);
+        let w = all.writes.add(Write { checkpoint: c, saved, since, left: 0 });
+        checkpoint.push(w, &mut all.all[checkpoint.recovery].books);
+        if checkpoint.settings.asynchronous {
+            checkpoint.waits = None;
+        }
+        if checkpoint.settings.when_busy != WhenBusy::Queue || checkpoint.pending.len() == 1 {
+            self.begin_write(env, w);
+        }
+    }
+
+    /// Begins the transfers of checkpoint `w`.
+    fn begin_write(&mut self, env: &mut Env, w: WriteId) {
+        let c = self.recoveries.writes[w].checkpoint;
         let checkpoint = &mut self.recoveries.checkpoints[c];
         let settings = &checkpoint.settings;
-        checkpoint.left = StatePart::move_all(&settings.writers, env, ActivityId::Checkpoint(c));
-        checkpoint.waits = !settings.asynchronous && checkpoint.left > 0;
-        if let Some(writing) = &mut checkpoint.writing {
-            writing.ready = env.now;
-        }
-        if checkpoint.left == 0 {
-            self.recoveries.checkpoint_saved(env.now, c);
+        let left = StatePart::move_all(&settings.writers, env, ActivityId::Write(w));
+        self.recoveries.writes[w].left = left;
+        if left == 0 {
+            if !settings.asynchronous {
+                checkpoint.waits = None;
+            }
+            self.end_write(env, w);
         }
     }
 
-    /// Ends one transfer of a checkpoint.
+    /// Ends one transfer of checkpoint `w`.
     #[cold]
-    pub(super) fn checkpoint_moved(&mut self, env: &mut Env, c: CheckpointId) {
-        let checkpoint = &mut self.recoveries.checkpoints[c];
-        checkpoint.left -= 1;
-        if checkpoint.left > 0 {
+    pub(super) fn checkpoint_moved(&mut self, env: &mut Env, w: WriteId) {
+        let write = &mut self.recoveries.writes[w];
+        write.left -= 1;
+        if write.left > 0 {
             return;
         }
-        let waited = std::mem::take(&mut checkpoint.waits);
-        if let (Some(writing), true) = (&mut checkpoint.writing, waited) {
-            writing.ready = env.now;
-        }
-        self.recoveries.checkpoint_saved(env.now, c);
-        if waited {
-            self.end_checkpoint_wait(env, c);
+        let c = write.checkpoint;
+        let checkpoint = &mut self.recoveries.checkpoints[c];
+        match checkpoint.waits {
+            Some(since) if checkpoint.postponed => {
+                self.end_write(env, w);
+                self.begin_postponed(env, c, since);
+            }
+            Some(since) if !checkpoint.settings.asynchronous => {
+                checkpoint.waits = None;
+                checkpoint.schedule(env.now, write.saved.state.steps);
+                write.saved.ready = env.now;
+                self.end_write(env, w);
+                self.end_checkpoint_wait(env, c, since);
+            }
+            // Training goes on, or waits while a later state is copied aside.
+            Some(_) | None => self.end_write(env, w),
         }
     }
 
-    /// Lets the devices of a job copy that waited for a checkpoint go on: first records the waits of all, and then lets each
-    /// begin its next step or go on with its step.
-    fn end_checkpoint_wait(&mut self, env: &mut Env, c: CheckpointId) {
+    /// Ends checkpoint `w`, which is written, and begins the next one in the queue.
+    fn end_write(&mut self, env: &mut Env, w: WriteId) {
+        let c = self.recoveries.writes[w].checkpoint;
+        self.recoveries.saved(env.now, w);
         let checkpoint = &self.recoveries.checkpoints[c];
-        let (j, since) = (checkpoint.job, checkpoint.since);
+        let next = checkpoint.pending.front().copied();
+        if let Some(next) = next.filter(|_| checkpoint.settings.when_busy == WhenBusy::Queue) {
+            self.begin_write(env, next);
+        }
+    }
+
+    /// Begins the checkpoint for which training has waited since `since`, because the one before was being written.
+    fn begin_postponed(&mut self, env: &mut Env, c: CheckpointId, since: Time) {
+        let checkpoint = &mut self.recoveries.checkpoints[c];
+        checkpoint.postponed = false;
+        if self.jobs[checkpoint.job].finished {
+            checkpoint.waits = None;
+            return;
+        }
+        let books = &mut self.recoveries.all[checkpoint.recovery].books;
+        books.postponed += 1;
+        books.postponed_seconds += env.now.since(since).seconds();
+        if !self.copy_state(env, c) {
+            self.end_checkpoint_wait(env, c, since);
+        }
+    }
+
+    /// Lets the devices of a job copy that waited for a checkpoint since `since` go on: first records the waits of all, and then lets each
+    /// begin its next step or go on with its step.
+    fn end_checkpoint_wait(&mut self, env: &mut Env, c: CheckpointId, since: Time) {
+        let j = self.recoveries.checkpoints[c].job;
         if self.jobs[j].finished {
             return;
         }

@@ -57,8 +57,8 @@ impl Jobs {
         outcome.parallel = job.spread.shown.then_some(sent);
         if let Some(recovery) = self.recoveries.of(job.parts.recoveries) {
             recovery.count(&mut outcome.samples);
-            outcome.recovery = Some(recovery.books);
         }
+        outcome.recovery = self.recoveries.outcome(job.parts);
         outcome.sync = self.communicators.sync_outcome(job.parts.servers);
         outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
         outcome.queue.ages = ages.iter().collect();

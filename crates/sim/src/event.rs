@@ -4,7 +4,7 @@ use forebay_engine::{Calendar, LaneId, Span};
 
 use super::index::{
     CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId, JobId, LoadId,
-    MessageId, RangeId, RequestId, ServerWorkerId, TableId, TrainerId, WorkerId,
+    MessageId, RangeId, RequestId, ServerWorkerId, TableId, TrainerId, WorkerId, WriteId,
 };
 
 /// The activity that asked a station or the network for service, or that waits for a delay.
@@ -46,8 +46,10 @@ pub(super) enum ActivityId {
     Swap(DeviceId),
     /// A collective of a communicator.
     Communicator(CommunicatorId),
-    /// The transfer of a job copy's state to a storage.
+    /// The pause in which a job copy's state is copied aside.
     Checkpoint(CheckpointId),
+    /// The transfer of a job copy's state to a storage.
+    Write(WriteId),
     /// Reading the last checkpoint of a job copy back after a failure.
     ReadBack(FailuresId),
     /// The restart of a job copy that failed.
@@ -77,8 +79,7 @@ pub(super) enum Event {
     Delivered(DiskHeadId),
     /// A fault begins or ends.
     Turned(FaultId),
-    /// A node of a job copy fails. If the scenario gives the times of failures, `node` is one beyond the last node, since it
-    /// does not matter which node fails.
+    /// A node of a job copy fails.
     Failed { failures: FailuresId, node: u32 },
 }
 

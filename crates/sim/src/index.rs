@@ -15,7 +15,7 @@ use forebay_model::cache::Cache;
 
 use super::background::{Load, Request};
 use super::cached::PageCache;
-use super::checkpoint::CheckpointRun;
+use super::checkpoint::{CheckpointRun, Write};
 use super::communication::{CommunicatorRun, Message, RankLinks, ServerRun, ServerWorker};
 use super::device::Device;
 use super::disk_head::DiskHead;
@@ -250,3 +250,4 @@ pub(super) type TrainerId = Id<Trainer>;
 pub(super) type UnitId = Id<CacheUnit>;
 pub(super) type WorkId = Id<Work>;
 pub(super) type WorkerId = Id<Worker>;
+pub(super) type WriteId = Id<Write>;

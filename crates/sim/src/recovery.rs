@@ -1,6 +1,9 @@
 //! Failures of nodes: a job copy stops at once, and restarts from the state of its last checkpoint, which its nodes may have to
 //! read back first.
 //!
+//! A failed node may take its files with it. If it had a part of the checkpoints, none of them is complete any more, and the job
+//! copy begins again at step 0.
+//!
 //! Everything in progress ends with the failure. The steps since the checkpoint are removed from the books, and their time
 //! becomes a stall caused by the fault. So each sample is trained on as often as without failures.
 
@@ -32,7 +35,8 @@ impl Jobs {
     pub(super) fn begin_recovery(&mut self, env: &mut Env, j: JobId) {
         let parts = self.jobs[j].parts;
         for of in parts.recoveries {
-            self.recoveries.all[of].saved = Saved::new(self.state(j, 0), env.now);
+            let initial = Saved::new(self.state(j, 0), env.now);
+            self.recoveries.all[of].begin(initial);
         }
         for checkpoint in &mut self.recoveries.checkpoints[parts.checkpoints] {
             checkpoint.schedule(env.now, 0);
@@ -51,7 +55,11 @@ impl Jobs {
         }
         self.recoveries.next_failure(env, f, node);
         let failures = &mut self.recoveries.failures[f];
-        self.recoveries.all[failures.recovery].books.failures += 1;
+        let recovery = &mut self.recoveries.all[failures.recovery];
+        recovery.books.failures += 1;
+        if failures.settings.loses.get(node as usize) == Some(&true) {
+            recovery.lose_checkpoints();
+        }
         env.network.cancel_all(env.now, |activity| *activity == ActivityId::ReadBack(f));
         failures.unread = 0;
         let restart = Delay::once(failures.settings.restart);
@@ -118,6 +126,7 @@ impl Jobs {
         if self.recoveries.all[failures.recovery].saved.state.steps > 0 {
             let readers = &failures.settings.readers;
             failures.unread = StatePart::move_all(readers, env, ActivityId::ReadBack(f));
+            failures.reading = env.now;
         }
         if failures.unread == 0 {
             self.resume(env, f, since);
@@ -129,6 +138,10 @@ impl Jobs {
         let failures = &mut self.recoveries.failures[f];
         failures.unread -= 1;
         if let (0, Some((since, _))) = (failures.unread, failures.down) {
+            let books = &mut self.recoveries.all[failures.recovery].books;
+            books.read_backs += 1;
+            books.read_back += failures.settings.readers.iter().map(|part| part.bytes).sum::<f64>();
+            books.reading_seconds += env.now.since(failures.reading).seconds();
             self.resume(env, f, since);
         }
     }

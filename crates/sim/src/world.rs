@@ -114,13 +114,14 @@ impl Model for World<'_> {
                     self.jobs.handed_part(&mut self.env, device, back)
                 }
                 ActivityId::Swap(d) => self.jobs.swapped(&mut self.env, d),
-                ActivityId::Checkpoint(c) => self.jobs.checkpoint_moved(&mut self.env, c),
+                ActivityId::Write(w) => self.jobs.checkpoint_moved(&mut self.env, w),
                 ActivityId::ReadBack(f) => self.jobs.part_read_back(&mut self.env, f),
                 ActivityId::Averaged(_)
                 | ActivityId::Sleeper(_)
                 | ActivityId::Update(_)
                 | ActivityId::Push(_)
                 | ActivityId::Arriving { .. }
+                | ActivityId::Checkpoint(_)
                 | ActivityId::Restart(_)
                 | ActivityId::Communicator(_)
                 | ActivityId::Endless => broken("these activities transfer nothing that ends"),

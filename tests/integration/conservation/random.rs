@@ -232,16 +232,28 @@ fn with_failures() -> impl Strategy<Value = String> {
     let times = proptest::collection::btree_set(1..200_u32, 1..4);
     let checkpoint = prop_oneof![
         1 => Just(String::new()),
-        3 => (1..9_u32).prop_map(|steps| {
+        3 => (1..9_u32, 0..4_usize).prop_map(|(steps, busy)| {
+            let busy = [
+                "",
+                ", asynchronous = true",
+                ", asynchronous = true, when_busy = \"queue\"",
+                ", asynchronous = true, when_busy = \"together\"",
+            ][busy];
             // Not on `s`, whose bytes are checked.
-            format!("checkpoint = {{ steps = {steps}, bytes = \"1 kB\", storage = \"c\" }}\n")
+            format!("checkpoint = {{ steps = {steps}, bytes = \"1 kB\", storage = \"c\"{busy} }}\n")
         }),
     ];
-    (scenarios(), times, 0..20_u32, any::<bool>(), checkpoint).prop_map(
-        |(text, times, restart, epoch, checkpoint)| {
+    // Checkpoints that failed nodes take with them, or not, written in no time or in some ms.
+    let storage = prop_oneof![
+        Just("memory = {}"),
+        Just("file-server = { bandwidth = \"100 kB/s\" }"),
+        Just("local-disk = { bandwidth = \"100 kB/s\" }"),
+    ];
+    (scenarios(), times, 0..20_u32, any::<bool>(), (checkpoint, storage)).prop_map(
+        |(text, times, restart, epoch, (checkpoint, storage))| {
             let at: Vec<String> = times.iter().map(|ms| format!("\"{ms} ms\"")).collect();
             let resume = if epoch && !text.contains("adaptive") { "epoch" } else { "position" };
-            let text = text.replace("[dataset.d]", "c = { memory = {} }\n[dataset.d]");
+            let text = text.replace("[dataset.d]", &format!("c = {{ {storage} }}\n[dataset.d]"));
             format!(
                 "{text}failures = {{ at = [{}], restart = \"{restart} ms\", resume = \"{resume}\" }}\n\
                  {checkpoint}",

@@ -23,7 +23,9 @@ pub(super) fn audit_resources(name: &str, scenario: &Scenario, outcome: &Outcome
         assert!(resource.served >= 0.0 && resource.mean_flows >= 0.0, "{name}");
     }
     for (index, storage) in scenario.storage.iter().enumerate() {
-        if scenario.background.iter().any(|load| load.storage == index) {
+        let saves = |job: &Job| job.checkpoint.as_ref().is_some_and(|of| of.storage == index);
+        let loaded = scenario.background.iter().any(|load| load.storage == index);
+        if loaded || scenario.jobs.iter().any(saves) {
             continue;
         }
         let copies = || outcome.jobs.iter().filter(|c| scenario.jobs[c.job].storage == index);
@@ -60,10 +62,11 @@ fn asked<'o>(
         let job = &scenario.jobs[copy.job];
         let dataset = &scenario.datasets[job.dataset];
         let (least, most) = (copy.samples.enqueued as f64, copy.samples.started as f64);
-        // After a failure, readers begin with the rest of a shard or with a whole row group again.
+        // At a failure, readers have read parts of shards or row groups whose samples they had not begun; after it, they begin
+        // with the rest of a shard or with a whole row group again.
         let failures = copy.recovery.as_ref().map_or(0, |of| of.failures);
         let readers = f64::from(job.loader.stages[0].workers) * f64::from(job.nodes);
-        let readers = readers * (1.0 + failures as f64);
+        let readers = readers * (1.0 + 2.0 * failures as f64);
         let all = dataset.samples as f64;
         // The last shard of an epoch may be short: one of all shards of the epoch.
         let opens_of = |samples: u64| {
@@ -114,7 +117,7 @@ fn audit_cores(name: &str, scenario: &Scenario, outcome: &Outcome) {
             let SampleSizes::Drawn(Distribution::Constant(_)) = dataset.sizes else { return };
             let failures = copy.recovery.as_ref().map_or(0, |of| of.failures);
             let readers = f64::from(job.loader.stages[0].workers) * f64::from(job.nodes);
-            let readers = readers * (1.0 + failures as f64);
+            let readers = readers * (1.0 + 2.0 * failures as f64);
             let ahead = readers * groups.samples.min(dataset.samples) as f64;
             low += dataset.unpacking() * copy.samples.enqueued as f64;
             high += dataset.unpacking() * (copy.samples.started as f64 + ahead);

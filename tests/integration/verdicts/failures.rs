@@ -20,7 +20,8 @@ node = { cores = 64, gpus = 1, page_cache = "none" }
 network.nic = "10 GB/s"
 [storage.s.file-server]
 bandwidth = "100 MB/s"
-[storage.c.memory]
+[storage.c.file-server]
+bandwidth = "1 TB/s"
 [dataset.d]
 samples = 1000000
 sample_size = "100 kB"

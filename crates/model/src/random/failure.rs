@@ -1,6 +1,7 @@
 //! Times between failures.
 
 use super::Generator;
+use rand::RngExt;
 use rand_distr::{Distribution, Weibull};
 
 /// Samples the time to the next failure from a Weibull distribution with this mean [s] and shape, both above 0. With shape 1 it
@@ -9,6 +10,11 @@ pub fn time_to_failure(mean: f64, shape: f64, generator: &mut Generator) -> f64 
     let scale = mean / statrs::function::gamma::gamma(1.0 + 1.0 / shape);
     // The limits on scenarios keep scale and shape positive and finite, so the distribution exists.
     Weibull::new(scale, shape).map_or(mean, |weibull| weibull.sample(generator))
+}
+
+/// Samples which of `nodes` nodes fails, each with the same probability.
+pub fn failed_node(nodes: u32, generator: &mut Generator) -> u32 {
+    generator.random_range(0..nodes.max(1))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod replicas;
 mod sampler;
 mod streams;
 
-pub use failure::time_to_failure;
+pub use failure::{failed_node, time_to_failure};
 pub use order::{FileOrder, SampleOrder, Split, Visits};
 pub use permutation::Permutation;
 pub use replicas::Replicas;

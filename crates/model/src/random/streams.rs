@@ -53,6 +53,8 @@ pub enum Purpose {
     Failure = 30,
     /// Time from the start of one job copy to the start of the next; owner: job, index: copy.
     JobArrival = 31,
+    /// Which node fails at a time that the scenario gives; owner: job copy, entity: number of the failure.
+    FailedNode = 32,
 }
 
 impl Purpose {

@@ -226,6 +226,21 @@ pub(super) fn only_json() -> Vec<Metric> {
         })
         .called("Down time")
         .means("Time from failures until the job trains again."),
+        Metric::json("jobs.recovery.from_start", count, Lower, |_, job| {
+            recovery(job, |of| of.from_start)
+        })
+        .called("Restarts from step 0")
+        .means("Failures that destroy a part of each checkpoint, so that a copy begins again at step 0."),
+        Metric::json("jobs.recovery.read_back_bytes", Unit::Bytes, Lower, |_, job| {
+            recovery(job, |of| of.read_back_bytes)
+        })
+        .called("Bytes read back")
+        .means("Bytes that a copy reads back after a failure."),
+        Metric::json("jobs.recovery.read_back_time", Unit::Seconds, Lower, |_, job| {
+            recovery(job, |of| of.read_back_time)
+        })
+        .called("Time to read back")
+        .means("Time for which a copy reads its checkpoint back after a failure; a part of `down`."),
         Metric::json("jobs.recovery.checkpoints", count, Neither, |_, job| {
             recovery(job, |of| of.checkpoints)
         })
@@ -241,6 +256,33 @@ pub(super) fn only_json() -> Vec<Metric> {
         })
         .called("Checkpoint size")
         .means("Bytes of a checkpoint."),
+        Metric::json("jobs.recovery.postponed", count, Lower, |_, job| {
+            recovery(job, |of| of.postponed)
+        })
+        .called("Postponed checkpoints")
+        .means(
+            "Asynchronous checkpoints before which training waits until the one before is written.",
+        ),
+        Metric::json("jobs.recovery.postponed_time", Unit::Seconds, Lower, |_, job| {
+            recovery(job, |of| of.postponed_time)
+        })
+        .called("Waits for earlier checkpoints")
+        .means("Time for which training waits so."),
+        Metric::json("jobs.recovery.backlog", count, Lower, |_, job| {
+            recovery(job, |of| of.backlog)
+        })
+        .called("Checkpoint backlog")
+        .means("Most asynchronous checkpoints that are being written, or wait for that, at once."),
+        Metric::json("jobs.recovery.backlog_bytes", Unit::Bytes, Lower, |_, job| {
+            recovery(job, |of| of.backlog_bytes)
+        })
+        .called("Memory of the backlog")
+        .means("Most memory that the states of these checkpoints take on a node."),
+        Metric::json("jobs.recovery.unwritten", count, Lower, |_, job| {
+            recovery(job, |of| of.unwritten)
+        })
+        .called("Unwritten checkpoints")
+        .means("Checkpoints that are not yet written when the run ends."),
     ]
 }
 

@@ -5,7 +5,7 @@
 //!   shard their state;
 //! - `parallelism`: how a step is spread over GPUs where its passes are simulated one by one; `schedule`: the order in
 //!   which stages work on micro-batches; `placement`: which GPU holds which part of the model; `buckets`: the gradients
-//!   of a stage; `swap`: bytes that do not fit into a GPU's memory; `state`: which node writes which part of a
+//!   of a stage; `swap`: bytes that do not fit into a GPU's memory; `state`: which rank writes which part of a
 //!   checkpoint; `rules`: checks of all these settings.
 
 mod buckets;
@@ -45,6 +45,7 @@ pub use method::Method;
 pub use parallelism::{Parallelism, StepOf};
 pub use placement::Members;
 pub use schedule::{Pass, Schedule, Turn};
+pub use state::RankPart;
 pub use swap::Swap;
 pub use tensor::Tensor;
 pub use zero::Quantisation;

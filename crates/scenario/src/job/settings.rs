@@ -5,6 +5,7 @@ mod keys;
 use super::accuracy::AccuracySettings;
 use super::cpu::InnerSettings;
 use super::decoded::DecodedSettings;
+use super::failing::FailureSettings;
 use super::interval::IntervalSettings;
 use super::learners::averaging;
 use super::loaders::Loaders;
@@ -12,7 +13,7 @@ use super::model::{ModelSettings, ResolvedModel};
 use super::parallel::ParallelSettings;
 use super::parallel::state::state_bytes;
 use super::prefill::Prefill;
-use super::recovery::{CheckpointSettings, FailureSettings, Of};
+use super::recovery::{CheckpointSettings, Of};
 use super::rules::Rules;
 use super::staging::{Staging, StagingSettings};
 use super::workflow::Arrivals;
@@ -280,6 +281,7 @@ impl JobSettings {
             rules.remark_step_of(&job);
             rules.remark_writers(&job);
             rules.remark_read_back(&job);
+            rules.remark_failed_node(&job);
             self.remark_arrivals(check, &job);
         }
         Some(job)

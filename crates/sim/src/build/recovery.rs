@@ -26,11 +26,26 @@ impl Builder<'_> {
         let all = &self.parts.recoveries;
         let (recovery, checkpoint) = (all.all.next_id(), all.checkpoints.next_id());
         let failure = all.failures.next_id();
+        let (mut readers, mut loses) = (Vec::new(), Vec::new());
         if let Some(checkpoint) = &job.checkpoint {
+            let writers = self.state_parts(of, checkpoint, (node, servers), true);
+            if let Some(failures) = &job.failures {
+                if failures.reads_back {
+                    readers = self.state_parts(of, checkpoint, (node, servers), false);
+                }
+                let storage = &self.scenario.storage[checkpoint.storage];
+                if checkpoint.is_lost_with_nodes(storage, failures.node) {
+                    let has_part = |node| writers.iter().any(|part| part.node == node);
+                    loses.extend((0..job.failing_nodes()).map(has_part));
+                }
+            }
+            // Files of the next job copy begin on other targets.
+            self.checkpoint_files += writers.len() as u64;
             let settings = CheckpointSettings {
                 every: checkpoint.every,
-                writers: self.writers(of, checkpoint, node, servers),
+                writers,
                 asynchronous: checkpoint.asynchronous,
+                when_busy: checkpoint.when_busy,
                 pause: self.recurring(checkpoint.pause),
             };
             let checkpoint = CheckpointRun::new(of.number, recovery, settings);
@@ -39,8 +54,10 @@ impl Builder<'_> {
         if let Some(failures) = &job.failures {
             let settings = FailureSettings {
                 when: failures.when.clone(),
+                nodes: failures.nodes.clone(),
+                loses,
                 restart: failures.restart,
-                readers: self.readers(of, node, servers),
+                readers,
                 resume: failures.resume,
                 epoch: self.epoch(of, first),
             };
@@ -69,55 +86,38 @@ impl Builder<'_> {
         RangeVec::new(first, loaders[loaders.loaders.ids_from(first)].iter().map(restored))
     }
 
-    /// Returns the parts of each checkpoint that the job copy's nodes or servers write.
-    fn writers(
+    /// Returns the parts of a checkpoint that a job copy's ranks or servers write or, if `writes` is false, read back after a
+    /// failure.
+    fn state_parts(
         &mut self,
         of: &JobCopy,
         checkpoint: &Checkpoint,
-        node: u32,
-        servers: Option<&RankRoutes>,
+        (node, servers): (u32, Option<&RankRoutes>),
+        writes: bool,
     ) -> Vec<StatePart> {
-        match servers {
-            Some(servers) => self.server_parts(of, checkpoint, (servers, node), true),
-            None => {
-                let parts = of.job.parts_of(checkpoint);
-                self.node_parts(checkpoint, parts, (node, Client::Writer), |place| place)
-            }
+        if let Some(servers) = servers {
+            return self.server_parts(of, checkpoint, (servers, node), writes);
         }
-    }
-
-    /// Returns the parts of a checkpoint that the job copy's nodes or servers read back after a failure.
-    fn readers(&mut self, of: &JobCopy, node: u32, servers: Option<&RankRoutes>) -> Vec<StatePart> {
-        let reads = of.job.failures.as_ref().is_some_and(|failures| failures.reads_back);
-        match (of.job.checkpoint.as_ref().filter(|_| reads), servers) {
-            (None, _) => Vec::new(),
-            (Some(checkpoint), Some(servers)) => {
-                self.server_parts(of, checkpoint, (servers, node), false)
-            }
-            (Some(checkpoint), None) => {
-                let parts = of.job.parts_read(checkpoint);
-                let file = |place| of.job.file_read(checkpoint, place);
-                self.node_parts(checkpoint, parts, (node, Client::Copy), file)
-            }
+        let inside = !self.scenario.storage[checkpoint.storage].path.is_remote();
+        let (parts, client) = match writes {
+            true => (of.job.parts_written(checkpoint), Client::Writer),
+            false => (of.job.parts_read(checkpoint, inside), Client::Copy),
+        };
+        let mut found = Vec::with_capacity(parts.len());
+        // Ranks of a node share its route to the storage.
+        for of_node in parts.chunk_by(|a, b| a.node == b.node) {
+            self.node = node + of_node[0].node;
+            let (mount, ..) = self.mount(checkpoint.storage, client, None);
+            found.extend(of_node.iter().map(|part| {
+                let file = self.checkpoint_files + part.file as u64;
+                StatePart {
+                    node: part.node,
+                    bytes: part.bytes,
+                    way: mount.way_of_file(file, part.bytes),
+                }
+            }));
         }
-    }
-
-    /// Returns the parts of a checkpoint that nodes from `node` on move to or from its storage, as clients of kind `client`. For
-    /// each node of the job, `file` is the node that writes the file of its part.
-    fn node_parts(
-        &mut self,
-        checkpoint: &Checkpoint,
-        parts: Vec<f64>,
-        (node, client): (u32, Client),
-        file: impl Fn(u32) -> u32,
-    ) -> Vec<StatePart> {
-        let parts = (0..).zip(parts).filter(|(_, part)| *part > 0.0);
-        parts
-            .map(|(place, part)| {
-                let file = u64::from(node + file(place));
-                self.state_part(checkpoint.storage, (node + place, client), file, part)
-            })
-            .collect()
+        found
     }
 
     /// Returns the parts of a checkpoint that servers write or read: each server its part, unless the first one writes
@@ -140,31 +140,19 @@ impl Builder<'_> {
             let whence = match of_job.place {
                 ServerPlace::Own { .. } => {
                     let nic = port.outside[usize::from(!writes)].first().copied();
-                    (node, Client::Server { nic, writes })
+                    (of.job.nodes + number, node, Client::Server { nic, writes })
                 }
-                ServerPlace::WithWorkers if writes => (port.node, Client::Writer),
-                ServerPlace::WithWorkers => (port.node, Client::Copy),
+                ServerPlace::WithWorkers if writes => (port.node - node, port.node, Client::Writer),
+                ServerPlace::WithWorkers => (port.node - node, port.node, Client::Copy),
             };
+            let (place, node, client) = whence;
             let bytes = share * checkpoint.bytes;
-            // Files of job copies on other nodes begin on other targets.
-            let file = u64::from(node) + u64::from(number);
-            parts.push(self.state_part(checkpoint.storage, whence, file, bytes));
+            self.node = node;
+            let (mount, ..) = self.mount(checkpoint.storage, client, None);
+            let file = self.checkpoint_files + u64::from(number);
+            parts.push(StatePart { node: place, bytes, way: mount.way_of_file(file, bytes) });
         }
         parts
-    }
-
-    /// Returns a part of `bytes` bytes of a checkpoint, in file number `file` of a storage; a node writes or reads it, and
-    /// `client` determines the route of the bytes.
-    fn state_part(
-        &mut self,
-        storage: usize,
-        (node, client): (u32, Client),
-        file: u64,
-        bytes: f64,
-    ) -> StatePart {
-        self.node = node;
-        let (mount, ..) = self.mount(storage, client, None);
-        StatePart { bytes, way: mount.way_of_file(file, bytes) }
     }
 
     /// Returns the size of an epoch of a job copy whose first loader is `first`.

@@ -1,13 +1,13 @@
 //! The tables of checkpoints and failures.
 
-use crate::checkpoint::{CheckpointRun, Saved, StatePart};
+use crate::checkpoint::{CheckpointRun, Saved, StatePart, Write};
 use crate::env::Env;
 use crate::event::{Delay, Event};
-use crate::index::{FailuresId, IdVec, Ids, JobId, LoaderId, RangeVec, RecoveryId};
+use crate::index::{FailuresId, IdVec, Ids, JobId, LoaderId, RangeVec, RecoveryId, Slab};
 use crate::job_run::Parts;
 use crate::loader::LoaderRun;
 use forebay_engine::Time;
-use forebay_model::random::{Purpose, time_to_failure};
+use forebay_model::random::{Purpose, failed_node, time_to_failure};
 use forebay_report::{RecoveryOutcome, SampleCounts};
 use forebay_scenario::{FailureTimes, Resume};
 
@@ -23,6 +23,8 @@ pub(crate) struct Recoveries {
     /// The saved states of job copies that have checkpoints or failures.
     pub(crate) all: IdVec<RecoveryRun>,
     pub(crate) checkpoints: IdVec<CheckpointRun>,
+    /// Checkpoints that are not yet written.
+    pub(crate) writes: Slab<Write>,
     pub(crate) failures: IdVec<FailureRun>,
 }
 
@@ -31,6 +33,10 @@ pub(crate) struct Recoveries {
 pub(crate) struct RecoveryRun {
     /// The state from which the job copy would restart.
     pub(crate) saved: Saved,
+    /// The state in which the job copy began to train, from which it restarts if no checkpoint is left.
+    initial: Saved,
+    /// Largest number of steps of any saved state so far.
+    furthest: u64,
     pub(crate) books: RecoveryOutcome,
     /// Initial state of each loader, for restarts.
     pub(crate) restored: RangeVec<LoaderRun, Restored>,
@@ -46,8 +52,9 @@ pub(crate) struct FailureRun {
     pub(crate) job: JobId,
     pub(crate) recovery: RecoveryId,
     pub(crate) settings: FailureSettings,
-    /// Number of parts of the last checkpoint that are being read back.
+    /// Number of parts of the last checkpoint that are being read back; `reading` is the time when that began.
     pub(super) unread: u32,
+    pub(super) reading: Time,
     /// Number of failures of each node.
     number: Vec<u64>,
     /// Time since when the job has been down, and time when it will restart or begin to read the checkpoint back; `None` while
@@ -62,6 +69,10 @@ pub(crate) struct FailureRun {
 #[derive(Debug)]
 pub(crate) struct FailureSettings {
     pub(crate) when: FailureTimes,
+    /// Node that fails at each of [`FailureTimes::At`]; empty if each is drawn.
+    pub(crate) nodes: Vec<u32>,
+    /// For each node, whether its failure destroys a part of each checkpoint; empty if no failure does.
+    pub(crate) loses: Vec<bool>,
     pub(crate) restart: f64,
     /// The parts of a checkpoint that nodes or parameter servers read before the job trains again; empty if none are read.
     pub(crate) readers: Vec<StatePart>,
@@ -83,11 +94,21 @@ impl FailureRun {
             recovery,
             settings,
             unread: 0,
+            reading: Time::ZERO,
             number: vec![0; nodes as usize],
             down: None,
             failures_without_progress: 0,
             begun: 0,
         }
+    }
+
+    /// Returns the node that fails at time number `number` of those that the scenario gives.
+    fn node(&self, env: &Env, number: usize) -> u32 {
+        self.settings.nodes.get(number).copied().unwrap_or_else(|| {
+            let owner = self.job.number().into();
+            let mut generator = env.streams.at(Purpose::FailedNode, owner, number as u64, 0);
+            failed_node(self.number.len() as u32, &mut generator)
+        })
     }
 
     /// Returns the number of failures after which their mean cost is considered known.
@@ -104,10 +125,27 @@ impl RecoveryRun {
     pub(crate) fn new(restored: RangeVec<LoaderRun, Restored>) -> RecoveryRun {
         RecoveryRun {
             saved: Saved::default(),
+            initial: Saved::default(),
+            furthest: 0,
             books: RecoveryOutcome::default(),
             restored,
             replayed: 0,
             resumed: Time::ZERO,
+        }
+    }
+
+    /// Saves the state in which the job copy begins to train for the first time.
+    pub(super) fn begin(&mut self, initial: Saved) {
+        (self.saved, self.initial) = (initial.clone(), initial);
+    }
+
+    /// Makes the job copy restart from step 0, since a failed node had a part of each checkpoint.
+    pub(super) fn lose_checkpoints(&mut self) {
+        if self.saved.state.steps > 0 {
+            self.saved = self.initial.clone();
+            self.books.from_start += 1;
+            // All samples are fresh again.
+            self.restored.iter_mut().for_each(|loader| loader.known = 0);
         }
     }
 
@@ -122,7 +160,12 @@ impl RecoveryRun {
     /// Counts the time lost by a failure at `failed`: all time after the last saved step, which ended at `end`, except for the
     /// time that training waited for the checkpoint of that step.
     pub(super) fn lose(&mut self, failed: Time, end: Time) {
-        let Saved { begun, ready, .. } = self.saved;
+        let Saved { begun, ready, ref state } = self.saved;
+        if state.steps == 0 && self.books.from_start > 0 {
+            // All work since the start is lost, including what earlier failures had left.
+            self.books.lost_seconds = failed.since(ready).seconds() - self.books.down_seconds;
+            return;
+        }
         self.books.lost_seconds += failed.since(ready.max(self.resumed)).seconds();
         // What devices did after that step, while others finished it, is lost only once.
         if self.resumed <= ready {
@@ -153,6 +196,21 @@ impl Recoveries {
         self.checkpoints[of].iter().any(CheckpointRun::is_waited_for)
     }
 
+    /// Cancels the checkpoints `of` that are not yet written, whose transfers have been cancelled.
+    pub(crate) fn abandon(&mut self, of: Ids<CheckpointRun>) {
+        let writes = &mut self.writes;
+        self.checkpoints[of].iter_mut().for_each(|checkpoint| checkpoint.abandon(writes));
+    }
+
+    /// Returns what failures and checkpoints cost a job copy; `None` if it has neither.
+    pub(crate) fn outcome(&self, of: Parts) -> Option<RecoveryOutcome> {
+        let mut books = self.of(of.recoveries)?.books;
+        for checkpoint in &self.checkpoints[of.checkpoints] {
+            checkpoint.close(&mut books);
+        }
+        Some(books)
+    }
+
     /// Returns whether enough failures and checkpoints of a job copy have happened to end a run whose length the scenario does
     /// not give.
     pub(crate) fn are_shown(&self, of: Parts) -> bool {
@@ -164,10 +222,15 @@ impl Recoveries {
         self.of(of.recoveries).is_none_or(shown)
     }
 
-    /// Records for the job copy of `of` that a new state has been saved, which counts as progress. If epochs begin again after a
+    /// Records for the job copy of `of` that a new state has been saved, which counts as progress if it got further than ever. If epochs begin again after a
     /// failure and the goal is a number of epochs, only a state of a later epoch counts.
     pub(crate) fn record_progress(&mut self, of: RecoveryId) {
-        let cursors = self.all[of].saved.state.cursors.as_slice();
+        let recovery = &mut self.all[of];
+        if recovery.saved.state.steps <= recovery.furthest {
+            return;
+        }
+        recovery.furthest = recovery.saved.state.steps;
+        let cursors = recovery.saved.state.cursors.as_slice();
         for failures in self.failures.iter_mut().filter(|failures| failures.recovery == of) {
             let FailureSettings { epoch, resume, .. } = &failures.settings;
             if epoch.goal && *resume == Resume::Epoch {
@@ -199,8 +262,9 @@ impl Recoveries {
         let nodes = self.failures[f].number.len() as u32;
         match self.failures[f].settings.when.clone() {
             FailureTimes::At(times) => {
-                for time in times {
-                    env.after(Delay::once(time), Event::Failed { failures: f, node: nodes });
+                for (number, time) in times.into_iter().enumerate() {
+                    let node = self.failures[f].node(env, number);
+                    env.after(Delay::once(time), Event::Failed { failures: f, node });
                 }
             }
             FailureTimes::Random { .. } => (0..nodes).for_each(|n| self.next_failure(env, f, n)),

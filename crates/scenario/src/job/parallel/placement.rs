@@ -76,7 +76,7 @@ impl Job {
     }
 
     /// Returns the number of GPUs of a model copy, in all its stages.
-    fn gpus_of_copy(&self) -> u32 {
+    pub(super) fn gpus_of_copy(&self) -> u32 {
         (self.shares().len() as u32).saturating_mul(self.ranks_of_stage())
     }
 

@@ -1,98 +1,107 @@
-//! Which node writes which part of a checkpoint.
+//! Which rank writes which part of a checkpoint.
 
 use crate::{Checkpoint, Job, Parallelism, Writers};
 use forebay_model::device_memory::{Footprint, Spread, State};
 
+/// The part of a checkpoint that one rank writes or reads, in a stream of its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RankPart {
+    /// Node of the rank, counted from the first node of the job copy.
+    pub node: u32,
+    /// Size of the part [B].
+    pub bytes: f64,
+    /// Number of the file that the part is in; each writer has a file of its own.
+    pub file: usize,
+}
+
 impl Job {
-    /// Returns the bytes of a checkpoint that each node of a job copy writes, in node order [B]; they sum to the size
-    /// of the checkpoint.
+    /// Returns the parts of a checkpoint that the ranks of a job copy write, in the order of their GPUs; they sum to the size of the
+    /// checkpoint.
     ///
-    /// All model copies have the same state: the first one writes it, or each writes an equal part. Experts are written
-    /// by the first copies that hold all of them together; each writes its part. Where a copy is spread over GPUs, each
-    /// node writes what its GPUs hold: a stage's part of the state, divided equally among the ranks that split its
-    /// tensors. State that model copies shard (Rajbhandari et al., *ZeRO*, 2020) exists only once, so that each copy
-    /// writes its own shard in any case. Where the model is not known, the parts of stages are in proportion to their
-    /// parameters or time, and all of the state is sharded if any is.
+    /// All model copies have the same state: the first one writes it, or each writes an equal part. PyTorch's distributed checkpoints
+    /// do the latter: each rank writes a file, and of a tensor that several ranks hold, the one with the least to write so far writes
+    /// it (`dedup_save_plans`, torch/distributed/checkpoint/_dedup_save_plans.py). Experts are written by the first copies that hold
+    /// all of them together; each writes its part. Where a copy is spread over GPUs, each GPU writes what it holds: a stage's part of
+    /// the state, divided equally among the ranks that split its tensors. State that model copies shard (Rajbhandari et al., *ZeRO*,
+    /// 2020) exists only once, so that each copy writes its own shard in any case. Where the model is not known, the parts of stages
+    /// are in proportion to their parameters or time, and all of the state is sharded if any is.
     #[must_use]
-    pub fn parts_of(&self, checkpoint: &Checkpoint) -> Vec<f64> {
-        let mut parts = vec![0.0; self.nodes as usize];
-        match (&self.parallelism, checkpoint.writers) {
-            (Some(of), Writers::First) => {
-                let of_first = |copies: u32, model| match model < copies {
-                    true => 1.0 / f64::from(copies),
-                    false => 0.0,
-                };
-                self.add_parts(of, checkpoint.bytes, of_first, &mut parts);
-            }
-            (Some(of), Writers::Each) => {
-                let equal = 1.0 / f64::from(self.ranks());
-                self.add_parts(of, checkpoint.bytes, |_, _| equal, &mut parts);
-            }
-            (None, Writers::First) => parts[0] = checkpoint.bytes,
-            (None, Writers::Each) => parts.fill(checkpoint.bytes / f64::from(self.nodes)),
-        }
-        parts
+    pub fn parts_written(&self, checkpoint: &Checkpoint) -> Vec<RankPart> {
+        let parts = self.bytes_written(checkpoint).into_iter().zip(self.nodes_of_gpus());
+        let parts = parts.filter(|(bytes, _)| *bytes > 0.0).enumerate();
+        parts.map(|(file, (bytes, node))| RankPart { node, bytes, file }).collect()
     }
 
-    /// Returns the bytes of a checkpoint that each node of the job reads to restore the model copies on its GPUs [B]: what they
-    /// hold, once for each node whose model copies are whole, and once for each GPU that holds a part of a model.
+    /// Returns the parts of a checkpoint that the ranks of a job copy read to restore their state, in the order of their GPUs: each
+    /// reads what its GPU holds. If the checkpoint is `inside` the job's nodes, each rank reads the file that it has written, and
+    /// the time in which ranks exchange the rest is not counted.
     #[must_use]
-    pub fn parts_read(&self, checkpoint: &Checkpoint) -> Vec<f64> {
-        let mut parts = vec![0.0; self.nodes as usize];
-        match &self.parallelism {
-            Some(of) => {
-                let held = |copies: u32, _| 1.0 / f64::from(copies);
-                self.add_parts(of, checkpoint.bytes, held, &mut parts);
-            }
-            None => parts.fill(checkpoint.bytes),
+    pub fn parts_read(&self, checkpoint: &Checkpoint, inside: bool) -> Vec<RankPart> {
+        if inside {
+            return self.parts_written(checkpoint);
         }
-        parts
+        let written = self.bytes_written(checkpoint);
+        let mut files = Vec::with_capacity(written.len());
+        for bytes in &written {
+            let before = files
+                .last()
+                .map_or(0, |(file, writes): &(usize, bool)| file + usize::from(*writes));
+            files.push((before, *bytes > 0.0));
+        }
+        let held = self.bytes_of_gpus(checkpoint.bytes, |copies, _| 1.0 / f64::from(copies));
+        let (each, models) = (self.gpus_of_copy() as usize, self.expert_ranks() as usize);
+        // A rank that writes nothing reads the file of the rank with the same part of the first model copies.
+        let file = |gpu: usize| match files[gpu] {
+            (file, true) => file,
+            _ => files[gpu / each % models * each + gpu % each].0,
+        };
+        let parts = held.into_iter().zip(self.nodes_of_gpus()).enumerate();
+        let parts = parts.filter(|(_, (bytes, _))| *bytes > 0.0);
+        parts.map(|(gpu, (bytes, node))| RankPart { node, bytes, file: file(gpu) }).collect()
     }
 
-    /// Returns which node of the job has written what node `node` reads back: with [`Writers::First`] the one with the same part
-    /// of the first model copy, unless all states are sharded.
-    #[must_use]
-    pub fn file_read(&self, checkpoint: &Checkpoint, node: u32) -> u32 {
-        let sharded = self.parallelism.as_ref().is_some_and(|of| of.zero > 0);
-        match checkpoint.writers {
-            Writers::First if !sharded => node % self.nodes_per_copy(),
-            Writers::First | Writers::Each => node,
-        }
-    }
-
-    /// Returns whether it matters which model copies write a checkpoint: the model copies are on several nodes, and
-    /// some of them hold the same state.
+    /// Returns whether it matters which model copies write a checkpoint: some of them hold the same state.
     pub fn has_copies_of_state(&self) -> bool {
         let several = self.ranks() > self.expert_ranks();
         let alike = |state: &State| state.whole > 0.0 || (several && state.experts > 0.0);
         let alike = |of: &Parallelism| self.states(of).iter().any(alike);
-        self.nodes > self.nodes_per_copy() && self.parallelism.as_ref().is_none_or(alike)
+        self.ranks() > 1 && self.parallelism.as_ref().is_none_or(alike)
     }
 
-    /// Adds to each node's entry in `parts` the bytes of a checkpoint of `bytes` bytes that its GPUs write or read. `share(n, m)` is
-    /// the part that model copy number `m` moves of a state that each group of `n` model copies holds once.
-    fn add_parts(
-        &self,
-        of: &Parallelism,
-        bytes: f64,
-        share: impl Fn(u32, u32) -> f64,
-        parts: &mut [f64],
-    ) {
-        let (states, ranks) = (self.states(of), self.ranks());
+    /// Returns the bytes of a checkpoint that each GPU of a job copy writes [B].
+    fn bytes_written(&self, checkpoint: &Checkpoint) -> Vec<f64> {
+        let equal = 1.0 / f64::from(self.ranks());
+        match checkpoint.writers {
+            Writers::First => self.bytes_of_gpus(checkpoint.bytes, |copies, model| {
+                if model < copies { 1.0 / f64::from(copies) } else { 0.0 }
+            }),
+            Writers::Each => self.bytes_of_gpus(checkpoint.bytes, |_, _| equal),
+        }
+    }
+
+    /// Returns the bytes of a checkpoint of `bytes` bytes that each GPU of a job copy writes or reads [B]. `share(n, m)` is the part
+    /// that model copy number `m` moves of a state that each group of `n` model copies holds once.
+    fn bytes_of_gpus(&self, bytes: f64, share: impl Fn(u32, u32) -> f64) -> Vec<f64> {
+        let states = match &self.parallelism {
+            Some(of) => self.states(of),
+            None => {
+                let whole = |part: &f64| State { whole: *part, ..State::default() };
+                self.shares().iter().map(whole).collect()
+            }
+        };
+        let ranks = self.ranks();
         let all: f64 = states.iter().map(|state| state.whole + state.experts + state.sharded).sum();
-        let nodes = self.nodes_of_gpus();
         let equal = 1.0 / f64::from(ranks);
+        let mut parts = Vec::with_capacity((ranks * self.gpus_of_copy()) as usize);
         for model in 0..ranks {
             let (own, experts) = (share(1, model), share(self.expert_ranks(), model));
-            for (stage, state) in (0..).zip(&states) {
-                let gpus = self.stage_group(model, stage);
+            for state in &states {
                 let held = own * state.whole + experts * state.experts + equal * state.sharded;
-                let of_gpu = held / all / f64::from(gpus.ranks);
-                for gpu in gpus.first..gpus.first + gpus.ranks {
-                    parts[nodes[gpu as usize] as usize] += bytes * of_gpu;
-                }
+                let of_gpu = bytes * held / all / f64::from(self.ranks_of_stage());
+                parts.extend((0..self.ranks_of_stage()).map(|_| of_gpu));
             }
         }
+        parts
     }
 
     /// Returns the state of each stage, in bytes if they are known, otherwise as shares of the whole.
