@@ -428,7 +428,7 @@ fn jobs_that_do_not_fit_on_every_node_are_refused_with_a_remedy() {
             String::new(),
             2,
             copies("copies_per_node = [2, 5], loaders = \"per-rank\""),
-            "5 model copies of 1 stages need 5 GPUs",
+            "5 model copies need 5 GPUs",
         ),
     ] {
         let found = wrong(text(&cluster, nodes, &job));
