@@ -286,6 +286,7 @@ impl<'a> Subject<'a> {
                 K::MessageCpu,
                 K::RootUpdate,
                 K::Overlap,
+                K::ShardGroups,
                 K::Averaging,
             ],
             Cause::Bubble => &[K::MicroBatches, K::Schedule, K::Chunks, K::Balance, K::Intra],
@@ -308,6 +309,7 @@ impl<'a> Subject<'a> {
         let sync = self.described().sync.as_ref();
         match kind {
             Kind::Overlap => sync.is_some_and(|sync| !sync.overlap),
+            Kind::ShardGroups => self.described().saved_by_groups() > 0.0,
             Kind::Averaging => {
                 sync.and_then(|sync| sync.averaging).is_some_and(|of| of.latency > 0.0)
             }
@@ -328,6 +330,9 @@ impl<'a> Subject<'a> {
         let job = self.described();
         if matches!(lever.kind, Kind::Overlap | Kind::Averaging) {
             return Some(1.0);
+        }
+        if lever.kind == Kind::ShardGroups {
+            return Some((2.0 * job.saved_by_groups()).min(1.0));
         }
         saved.or_else(|| transport::share_of_transfer(job, &self.scenario.cluster, lever.kind))
     }

@@ -183,6 +183,8 @@ kinds! {
     Averaging => row("averaging", "the time of averages on a GPU", "job.{}.sync.model-averaging.latency", "averaging"),
     /// Waits for exchanges, replaced by training that goes on meanwhile.
     Overlap => change("overlap", "exchanges that training waits for", ("job.{}.sync.*.overlap", "training that goes on during exchanges"), "network"),
+    /// States sharded over nodes, sharded inside nodes instead.
+    ShardGroups => change("shard-groups", "sharding over several nodes", ("job.{}.parallel.zero.groups", "states sharded inside each node and replicated across nodes: `groups = \"node\"`"), "network"),
     /// Steps between exchanges of model copies, doubled.
     Period => row("period", "exchanges between model copies", "job.{}.sync.*.period", "network"),
     /// NIC bandwidth of parameter servers, doubled.

@@ -62,6 +62,7 @@ fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {
         | Kind::PageCacheRate
         | Kind::EqualNodes => machine::lift(&mut scenario.cluster, kind),
         Kind::Faults => faults::remove(scenario, at),
+        Kind::ShardGroups => job::shard_in_nodes(scenario, at)?,
         Kind::Lock
         | Kind::Quota
         | Kind::Workers

@@ -105,6 +105,7 @@ fn all() -> Vec<Scenario> {
         "loader.in-memory = {}\nsync.reduce-broadcast = { parameters = \"10 MB\", update = \"1 ms\" }",
         "loader.in-memory = {}\nparallel.pipeline = { stages = 4, schedule = \"gpipe\", micro_batches = 4 }",
         "loader.in-memory = {}\nparallel.pipeline = { shares = [0.7, 0.3] }",
+        "loader.in-memory = {}\nparallel = { data.copies_per_node = 2, zero.stage = 3 }\nsync.allreduce.gradients = \"10 MB\"",
         "loader.keras = { workers = 2, generator = {} }",
         "loader.pytorch = { workers = 2, collate = \"1 ms\", ipc = \"1 GB/s\", pin_memory = \"1 ms\" }",
     ];
@@ -152,6 +153,32 @@ fn training_during_exchanges_is_tried_only_where_it_can_have_an_effect() {
         let scenario = read(&format!("{RANKS}loader.in-memory = {{}}\n{sync}\n"));
         let lifted = super::relax::relaxed(&scenario, Lever { kind: Kind::Overlap, at: 0 });
         assert_eq!(lifted.is_some(), expected, "{sync}");
+    }
+}
+
+/// System: states sharded over two nodes, with GPUs that have or do not have the memory for the states of a node's group. Expectation:
+/// sharding inside nodes is tried only where it sends fewer bytes between nodes, and where the scenario with it is accepted.
+#[test]
+fn sharding_inside_nodes_is_tried_only_where_it_helps_and_fits() {
+    let model = "model.memory = { parameters = \"10 GB\", activations = \"1 MB\" }\nsync.allreduce.gradients = \"10 GB\"";
+    for (memory, zero, expected) in [
+        (80, "{ stage = 3 }", true),
+        (6, "{ stage = 3 }", false),
+        (80, "{ stage = 3, groups = \"node\" }", false),
+        (80, "{ stage = 3, groups = { size = 2 } }", false),
+    ] {
+        let cluster = format!("gpus = 4, gpu_memory = \"{memory} GB\"");
+        let ranks = RANKS.replace("gpus = 4", &cluster);
+        let parallel = format!("parallel = {{ data.copies_per_node = 4, zero = {zero} }}");
+        let scenario = read(&format!("{ranks}loader.in-memory = {{}}\n{model}\n{parallel}\n"));
+        let lifted = super::relax::relaxed(&scenario, Lever { kind: Kind::ShardGroups, at: 0 });
+        assert_eq!(lifted.is_some(), expected, "{memory} {zero}");
+        if let Some(lifted) = lifted {
+            let inside = parallel.replace("stage = 3", "stage = 3, groups = \"node\"");
+            let followed = read(&format!("{ranks}loader.in-memory = {{}}\n{model}\n{inside}\n"));
+            assert_eq!(lifted.jobs[0].parallelism, followed.jobs[0].parallelism);
+            assert_eq!(lifted.jobs[0].footprints, followed.jobs[0].footprints);
+        }
     }
 }
 

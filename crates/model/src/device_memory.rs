@@ -29,6 +29,8 @@
 //! except the activations that all ranks keep whole (Korthikanti et al., 2022, section 4.2). The few parameters of norms are
 //! counted as split, although all ranks keep them. Data-parallel ranks that shard states hold an equal part each: of the
 //! optimizer state from ZeRO stage 1, of gradients from stage 2, and of parameters at stage 3 (Rajbhandari et al., section 5).
+//! With hybrid sharding these are the ranks of a group. A secondary partition of the parameters (hpZ of ZeRO++: Wang et al., 2023,
+//! section 3.2) comes on top.
 
 use crate::catalogue::{Model, Precision};
 
@@ -117,8 +119,10 @@ pub struct Spread {
     pub experts: u32,
     /// Load imbalance between experts: tokens of the model copy that gets the most, over all layers, ÷ mean tokens of a copy.
     pub busiest: f64,
-    /// Number of data-parallel ranks.
+    /// Number of data-parallel ranks that shard states among themselves.
     pub ranks: u32,
+    /// Number of data-parallel ranks that shard a second copy of the parameters among themselves; 0 if there is none.
+    pub secondary: u32,
     /// ZeRO stage, which determines the states that data-parallel ranks shard; 0 to shard nothing.
     pub zero: u32,
 }
@@ -126,15 +130,40 @@ pub struct Spread {
 impl Spread {
     /// No parallelism: one GPU holds everything.
     pub const NONE: Spread =
-        Spread { tensor: 1, context: 1, experts: 1, busiest: 1.0, ranks: 1, zero: 0 };
+        Spread { tensor: 1, context: 1, experts: 1, busiest: 1.0, ranks: 1, secondary: 0, zero: 0 };
 
     /// Returns the number of bytes that one rank holds of a state. The state has `all` bytes, `experts` of which belong to
     /// experts, and data-parallel ranks shard it from ZeRO stage `stage` on.
     fn part(&self, stage: u32, (all, experts): (f64, f64)) -> f64 {
-        if self.zero >= stage {
-            all / f64::from(self.ranks)
-        } else {
-            all - experts + experts / f64::from(self.experts)
+        if self.zero < stage {
+            return all - experts + experts / f64::from(self.experts);
+        }
+        let sharded = |ranks: u32| match self.experts_are_whole(ranks) {
+            false => all / f64::from(ranks),
+            true => {
+                let apart = f64::from(self.experts * self.context);
+                (all - experts) / f64::from(ranks) + experts / apart
+            }
+        };
+        let second = stage == 3 && self.secondary > 0;
+        sharded(self.ranks) + if second { sharded(self.secondary) } else { 0.0 }
+    }
+
+    /// Returns whether no two model copies of a group of `ranks` ranks hold the same experts.
+    fn experts_are_whole(&self, ranks: u32) -> bool {
+        ranks < self.experts * self.context
+    }
+
+    /// Returns the footprint of a GPU whose states are spread as `other` says, if it is `held` with this spread. The share
+    /// `experts` of the parameters belongs to experts.
+    #[must_use]
+    pub fn respread(&self, held: &Footprint, experts: f64, other: &Spread) -> Footprint {
+        let times = |stage| other.part(stage, (1.0, experts)) / self.part(stage, (1.0, experts));
+        Footprint {
+            parameters: held.parameters * times(3),
+            gradients: held.gradients * times(2),
+            optimizer: held.optimizer * times(1),
+            ..*held
         }
     }
 
@@ -145,7 +174,10 @@ impl Spread {
         let mut state = State::default();
         for (stage, held) in [(3, held.parameters), (1, held.optimizer)] {
             let all = f64::from(self.tensor) * held / self.part(stage, (1.0, experts));
-            if self.zero >= stage {
+            if self.zero >= stage && self.experts_are_whole(self.ranks) {
+                state.experts += all * experts;
+                state.sharded += all * (1.0 - experts);
+            } else if self.zero >= stage {
                 state.sharded += all;
             } else {
                 state.experts += all * experts;

@@ -22,6 +22,8 @@ pub struct ParallelReport {
     pub gpus: u32,
     /// ZeRO stage, which decides what data-parallel ranks shard; 0 if they shard nothing.
     pub zero: u32,
+    /// Model copies that shard states among themselves; other groups of as many copies hold the same states.
+    pub shard_copies: u32,
     /// Pipeline schedule: the order in which a stage works on micro-batches.
     pub schedule: &'static str,
     /// Chunks of the model that each stage has.
@@ -71,6 +73,7 @@ pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Paralle
         expert: of.expert_ranks(),
         gpus,
         zero: of.zero,
+        shard_copies: of.sharding_copies(data),
         schedule: of.schedule.name(),
         chunks: of.schedule.chunks(),
         micro_batches: of.micro_batches,
@@ -115,8 +118,12 @@ pub(super) fn line(job: &str, of: &ParallelReport) -> String {
     } else {
         format!("is spread over {} GPUs", of.gpus)
     };
+    let groups = match of.shard_copies < of.data {
+        true => format!(" in groups of {}", of.shard_copies),
+        false => String::new(),
+    };
     let zero = if of.zero > 0 && of.data > 1 {
-        format!("; {} of them shard by ZeRO's stage {}", of.data, of.zero)
+        format!("; {} of them shard by ZeRO's stage {}{groups}", of.data, of.zero)
     } else {
         String::new()
     };

@@ -55,8 +55,8 @@ pub use learners::{Learners, Tuning};
 pub use occupancy::Kernels;
 pub use other_schedules::{OtherSchedule, OtherSchedules};
 pub use parallel::{
-    Context, Expert, KeyExchange, Load, Members, Method, Parallelism, Pass, Quantisation, RankPart,
-    Schedule, StageBucket, StageParameters, StepOf, Swap, Tensor, Turn,
+    Context, Copies, Expert, KeyExchange, Load, Members, Method, Parallelism, Pass, Quantisation,
+    RankPart, Schedule, StageBucket, StageParameters, StepOf, Swap, Tensor, Turn,
 };
 pub use recovery::{Checkpoint, Every, WhenBusy, Writers};
 pub use staging::{Share, Staging};

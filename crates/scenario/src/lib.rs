@@ -63,12 +63,12 @@ pub use distribution::Distribution;
 pub use fault::{Fault, Faulty, FaultyLink};
 pub use file::ScenarioFile;
 pub use job::{
-    Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Context, Convert, CountedBatch,
-    CpuUse, DecodedCache, Device, ENDLESS, Every, Expert, FailedNode, FailureTimes, Failures, Goal,
-    InnerThreads, Job, Kernels, KeyExchange, Launch, Learners, Load, Members, Method,
-    OtherSchedule, OtherSchedules, Parallelism, Pass, Pipeline, Quantisation, QueueKind, RankPart,
-    RealGpu, Replicas, Resume, Schedule, Share, Split, StageBucket, StageParameters, Staging,
-    StepOf, StepTime, Swap, Tensor, Tuning, Turn, WhenBusy, Writers,
+    Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Context, Convert, Copies,
+    CountedBatch, CpuUse, DecodedCache, Device, ENDLESS, Every, Expert, FailedNode, FailureTimes,
+    Failures, Goal, InnerThreads, Job, Kernels, KeyExchange, Launch, Learners, Load, Members,
+    Method, OtherSchedule, OtherSchedules, Parallelism, Pass, Pipeline, Quantisation, QueueKind,
+    RankPart, RealGpu, Replicas, Resume, Schedule, Share, Split, StageBucket, StageParameters,
+    Staging, StepOf, StepTime, Swap, Tensor, Tuning, Turn, WhenBusy, Writers,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{

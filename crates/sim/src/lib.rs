@@ -75,6 +75,10 @@
 //! (`communication::progress`). Where an exchange averages parameters, ranks that train one model together sum gradients at
 //! each update in a communicator of their own (`Inner`).
 //!
+//! Ranks that shard states reduce-scatter gradients and gather parameters in `Data`. If only groups of ranks shard states (hybrid
+//! sharding), they do so in `Shard`, and the end of the last reduce-scatter of a bucket starts its allreduce in `Replica`, among
+//! the ranks that hold the same shard of each group (`communication::communicator`: `then`).
+//!
 //! With parameter servers, `Offer` and `Push` push the buckets to them instead, and `AwaitPull` waits for parameters
 //! (`communication::push`, `servers`); each part of a model has an exchange of its own, between the GPUs that hold the part and
 //! the servers. The device goes on at once (`GoOn`); its step counts when the servers have added the gradients of all its GPUs,

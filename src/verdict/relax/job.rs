@@ -1,8 +1,8 @@
 //! Relaxes limits of a job: of its loader, steps, recovery and synchronisation.
 
 use crate::scenario::{
-    Every, FailureTimes, Job, OtherSchedule, OtherSchedules, Parallelism, Schedule, ServerPlace,
-    Sync, Writers,
+    Every, FailureTimes, Job, OtherSchedule, OtherSchedules, Parallelism, Scenario, Schedule,
+    ServerPlace, Sync, Writers,
 };
 
 use super::{FACTOR, loader};
@@ -83,6 +83,17 @@ fn reschedule(job: &mut Job, kind: Kind) {
     job.parallelism = Some(Parallelism { micro_batches, ..other.parallelism });
     job.footprints = other.footprints;
     job.other_schedules = OtherSchedules::default();
+}
+
+/// Shards the states of a job inside each of its nodes, if each node's GPUs have the memory for that.
+pub(super) fn shard_in_nodes(scenario: &mut Scenario, at: usize) -> Option<()> {
+    let changed = scenario.jobs.get(at)?.sharded_in_nodes()?;
+    let cluster = &scenario.cluster;
+    let memories = cluster.groups.iter().map(|group| group.node.gpu_memory);
+    let least = memories.fold(cluster.node.gpu_memory, f64::min);
+    let fits = changed.footprint().is_none_or(|held| held.total() <= least);
+    scenario.jobs[at] = changed;
+    fits.then_some(())
 }
 
 fn balance(job: &mut Job) {

@@ -2,7 +2,7 @@
 //!
 //! - `tensor`: ranks that split each layer; `context`: ranks that split each sequence; `expert`: model copies that hold
 //!   experts together; `method`: algorithm and fidelity of the collectives of all three; `zero`: data parallel ranks that
-//!   shard their state;
+//!   shard their state; `groups`: groups of them with the same states;
 //! - `parallelism`: how a step is spread over GPUs where its passes are simulated one by one; `schedule`: the order in
 //!   which stages work on micro-batches; `placement`: which GPU holds which part of the model; `buckets`: the gradients
 //!   of a stage; `swap`: bytes that do not fit into a GPU's memory; `state`: which rank writes which part of a
@@ -11,6 +11,7 @@
 mod buckets;
 mod context;
 mod expert;
+mod groups;
 mod method;
 mod parallelism;
 mod placement;
@@ -43,7 +44,7 @@ pub use context::{Context, KeyExchange};
 pub use expert::{Expert, Load};
 pub use method::Method;
 pub use parallelism::{Parallelism, StepOf};
-pub use placement::Members;
+pub use placement::{Copies, Members};
 pub use schedule::{Pass, Schedule, Turn};
 pub use state::RankPart;
 pub use swap::Swap;

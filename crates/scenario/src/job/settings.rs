@@ -208,8 +208,8 @@ impl JobSettings {
             ResolvedModel { gradients, ..NO_MODEL }
         });
         let pipeline = self.pipeline(check);
-        let parallelism = self.parallelism(check, pipeline.as_ref(), some);
-        let ranks = self.ranks(around);
+        let (on_node, ranks) = (self.copies(around).0, self.ranks(around));
+        let parallelism = self.parallelism(check, pipeline.as_ref(), some, (on_node, ranks));
         let spread = parallelism.as_ref().map_or(Spread::NONE, |of| of.spread(ranks));
         let split = (pipeline.as_ref(), parallelism.as_ref());
         let footprints = self.footprints(check, some, &model, (split, spread));

@@ -6,12 +6,12 @@ use std::ops::Range;
 use crate::communication::{Collectives, Plan, Planned, RankLinks, RankRoutes};
 use crate::index::{DeviceId, IdVec, JobId};
 use crate::program::{
-    ByCommunicator, ByStepKind, Communicator, Cycle, OfRoot, OfStage, StageProgram, Started,
-    StepKind, stage_program,
+    ByCommunicator, ByStepKind, Communicator, Cycle, Exchanges, OfRoot, OfStage, StageProgram,
+    Started, StepKind, stage_program,
 };
 use forebay_collective::{Cost, Operation};
 use forebay_engine::Span;
-use forebay_scenario::{Cluster, Job, Members, Method, Parallelism, StageBucket, Sync};
+use forebay_scenario::{Cluster, Copies, Job, Members, Method, Parallelism, StageBucket, Sync};
 
 /// Devices, and groups of their GPUs; each group has a communicator of its own.
 pub(super) struct Set {
@@ -52,8 +52,9 @@ impl Laid<'_> {
     }
 
     /// Returns the sets of GPUs that have collectives with the same stage of other model copies, by kind of communicator: of
-    /// all model copies, of the model copies that together hold all experts, and of those that hold the same experts. If
-    /// exchanges average parameters, also the ranks that train one model together. The learners of a GPU exchange gradients
+    /// all model copies, of the model copies that together hold all experts, and of those that hold the same experts. If only
+    /// groups of ranks shard states, also these groups, and the ranks that hold the same shards. If exchanges average parameters,
+    /// also the ranks that train one model together. The learners of a GPU exchange gradients
     /// together, and do everything else by themselves.
     pub(super) fn sets(&self, stage: u32) -> Vec<(Communicator, Vec<Set>)> {
         let (job, stages) = (self.job, self.job.shares().len() as u32);
@@ -62,14 +63,19 @@ impl Laid<'_> {
         let device = |copy: u32, learner: u32| self.device((copy, learner), stage).number();
         // Distances between the devices of neighbouring model copies, and between their GPUs.
         let (apart, jump) = (stages * learners, stages * job.ranks_of_stage());
-        // The learners on the GPUs of every `step`-th model copy.
-        let all_learners = |copy: u32, step: u32| {
-            let own = Members::new(device(copy, 0), stages, learners);
-            own.repeated(copies / step, apart * step)
+        let all_learners = |of: Copies| {
+            let own = Members::new(device(of.first, 0), stages, learners);
+            own.repeated(of.number, apart * of.step)
         };
-        let same = tensor().map(|rank| job.data_group(stage, rank)).collect();
-        let all = Set { devices: all_learners(0, 1), copies, groups: same };
-        let mut sets = vec![(Communicator::Data, vec![all])];
+        let among = |of: Copies| {
+            let groups = tensor().map(|rank| job.group_of(stage, rank, of)).collect();
+            Set { devices: all_learners(of), copies: of.number, groups }
+        };
+        let replicas = |of: Copies| {
+            let groups = job.replicas_of(stage, of).collect();
+            Set { devices: all_learners(of), copies: of.number, groups }
+        };
+        let mut sets = vec![(Communicator::Data, vec![among(job.all_copies())])];
         // The learners of the first model copies of groups that hold all experts together.
         let first = || {
             let copies = (0..copies).step_by(experts as usize);
@@ -86,12 +92,30 @@ impl Laid<'_> {
                 together((copy, learner), groups.collect())
             };
             sets.push((Communicator::Expert, first().map(of).collect()));
-            let alike = (0..experts).map(|copy| {
-                let groups = tensor().map(|rank| job.expert_data_group(stage, copy, rank));
-                let devices = all_learners(copy, experts);
-                Set { devices, copies: copies / experts, groups: groups.collect() }
-            });
+            let alike = job.copies_by_experts().map(among);
             sets.push((Communicator::ExpertData, alike.collect()));
+        }
+        let second = self.of.secondary_copies;
+        let group = self.of.shard_copies.map(|_| job.sharding_copies());
+        for with_experts in [false, experts > 1] {
+            let all: Vec<Copies> = match with_experts {
+                true => job.copies_by_experts().collect(),
+                false => vec![job.all_copies()],
+            };
+            let size = |group| if with_experts { self.of.sharding_experts(group) } else { group };
+            let in_groups =
+                |group: u32| all.iter().flat_map(|of| of.groups(size(group))).map(among).collect();
+            if let Some(group) = group {
+                let same = all.iter().flat_map(|of| of.across(size(group))).map(replicas);
+                sets.push((Communicator::Shard.of(with_experts), in_groups(group)));
+                sets.push((Communicator::Replica.of(with_experts), same.collect()));
+            }
+            if let Some(group) = second {
+                sets.push((Communicator::Secondary.of(with_experts), in_groups(group)));
+            }
+            if experts == 1 {
+                break;
+            }
         }
         if job.averages_models() {
             let dense = |(copy, learner): (u32, u32)| {
@@ -142,11 +166,14 @@ impl Laid<'_> {
             expert,
             shares,
             buckets,
-            reduction: sync.map_or(Operation::Allreduce, |sync| sync.operation()),
-            decompress: sync
-                .map_or(0.0, |sync| self.of.decompress(sync, stage, (self.job.ranks(), shared))),
-            overlap: sync.is_none_or(|sync| sync.overlap),
-            ranks: self.sizes(stage as u32),
+            exchanges: Exchanges {
+                reduction: sync.map_or(Operation::Allreduce, |sync| sync.operation()),
+                decompress: sync.map_or(0.0, |sync| {
+                    self.of.decompress(sync, stage, (self.job.ranks(), shared))
+                }),
+                overlap: sync.is_none_or(|sync| sync.overlap),
+                ranks: self.sizes(stage as u32),
+            },
             root: sync.and_then(|sync| self.root(sync, stage)),
             launches: self.job.launch.is_some(),
             kind,
@@ -187,23 +214,23 @@ impl Laid<'_> {
         of_all && self.job.averaging().is_some()
     }
 
-    /// Returns the collectives that a stage starts in a communicator.
+    /// Returns the collectives that a stage starts in communicators of `ranks` ranks.
     pub(super) fn collectives(
         &self,
         program: OfStageInSteps<'_>,
-        kind: Communicator,
+        (kind, ranks): (Communicator, u32),
     ) -> Collectives {
         // With a single rank nothing leaves the GPU, and no communication library is involved.
-        let of_data = matches!(kind, Communicator::Data | Communicator::ExpertData);
-        let alone = of_data && self.job.gradient_ranks() < 2;
+        let of_data = Communicator::OF_GRADIENTS.as_flattened().contains(&kind);
+        let alone = of_data && ranks < 2;
         let sync = self.job.sync.as_ref().filter(|_| !alone);
         let per_tensor = sync.map_or(0.0, |sync| sync.transport.per_tensor);
         let planned = |started: &Started| {
-            let Started { operation, bytes, tensors, late } = *started;
+            let Started { operation, bytes, tensors, late, then } = *started;
             let late = if alone { 0.0 } else { late * self.step };
             let late = Span::from_seconds(late);
             let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
-            Planned { operation, bytes, late, overhead }
+            Planned { operation, bytes, late, overhead, then }
         };
         let of = |step: StepKind| {
             program.all[step][program.stage].collectives[kind].iter().map(planned).collect()
@@ -220,6 +247,12 @@ impl Laid<'_> {
             Communicator::Tensor | Communicator::Context | Communicator::Expert => 0,
             Communicator::Data
             | Communicator::ExpertData
+            | Communicator::Shard
+            | Communicator::ExpertShard
+            | Communicator::Replica
+            | Communicator::ExpertReplica
+            | Communicator::Secondary
+            | Communicator::ExpertSecondary
             | Communicator::Inner
             | Communicator::ExpertInner => self.job.sync.as_ref().map_or(0, |sync| sync.buffer),
         }
@@ -237,6 +270,12 @@ impl Laid<'_> {
         let method = match kind {
             Communicator::Data
             | Communicator::ExpertData
+            | Communicator::Shard
+            | Communicator::ExpertShard
+            | Communicator::Replica
+            | Communicator::ExpertReplica
+            | Communicator::Secondary
+            | Communicator::ExpertSecondary
             | Communicator::Inner
             | Communicator::ExpertInner => sync.map(|sync| {
                 let chosen_by = sync.chosen_by;

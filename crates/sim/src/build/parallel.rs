@@ -93,6 +93,25 @@ impl Builder<'_> {
                 self.share(laid, program, (kind, &sets), parts);
             }
         }
+        self.continue_shards(laid, parts);
+    }
+
+    /// Lets the ranks that hold the same shards sum them once each group has reduced its own.
+    fn continue_shards(&mut self, laid: &Laid<'_>, parts: &RangeVec<Device, ParallelDevice>) {
+        for (d, part) in (0..).map(|place| laid.first + place).zip(parts.as_slice()) {
+            for experts in [false, true] {
+                let of = |kind: Communicator| part.communicators[kind.of(experts)];
+                let (shards, replicas) = (of(Communicator::Shard), of(Communicator::Replica));
+                // A group reduces the gradients of one tensor-parallel rank of each model copy; those of its ranks that split
+                // sequences have shards of their own.
+                let each = replicas.len() / shards.len().max(1);
+                for (c, place) in shards.iter().zip(0..) {
+                    let first = replicas.start + place * each as u32;
+                    let all = Ids::new(first, first + each as u32).iter().map(|next| (next, d));
+                    self.parts.communicators.all[c].then.extend(all);
+                }
+            }
+        }
     }
 
     /// Adds a communicator for each group of GPUs in `sets`. Every device of a set takes part in all communicators of the set.
@@ -131,7 +150,8 @@ impl Builder<'_> {
         groups: &[(Members, Members, u32)],
     ) -> Ids<CommunicatorRun> {
         let begin = self.parts.communicators.all.next_id();
-        let collectives = Arc::new(laid.collectives(program, kind));
+        let ranks = groups.first().map_or(0, |(group, ..)| group.ranks);
+        let collectives = Arc::new(laid.collectives(program, (kind, ranks)));
         // Learners on the same GPUs may do their collectives one after the other.
         let mut known = BTreeSet::new();
         let apart = groups.iter().map(|(group, ..)| *group);

@@ -9,7 +9,7 @@ use forebay_scenario::{Bucket, Sync};
 pub(super) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
     let run = |operation, bytes, tensors: u32, late| {
         let overhead = Span::from_seconds(sync.transport.per_tensor * f64::from(tensors));
-        Planned { operation, bytes, late: Span::from_seconds(late), overhead }
+        Planned { operation, bytes, late: Span::from_seconds(late), overhead, then: None }
     };
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
     let out = parameters.map(|of| run(Operation::Broadcast, of.bytes, of.tensors, 0.0));

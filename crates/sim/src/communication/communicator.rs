@@ -40,6 +40,8 @@ pub(crate) struct CommunicatorRun {
     /// The collectives on links that nothing else uses, if the communicator has such links: each collective then takes as long
     /// as the first one with the same operation and bytes.
     pub(super) own: Option<OwnLinks>,
+    /// Communicators that continue collectives of this one ([`Planned::then`]), each with a device that takes part in both.
+    pub(crate) then: Vec<(CommunicatorId, DeviceId)>,
     /// Tracks in the timeline, if one is recorded.
     pub(crate) tracks: Option<SyncTracks>,
 }
@@ -68,7 +70,16 @@ impl Communicator {
     /// Returns the counter of `books` to which the bytes of this communicator's collectives are added.
     fn sent(self, books: &mut ParallelOutcome) -> &mut f64 {
         match self {
-            Self::Data | Self::ExpertData | Self::Inner | Self::ExpertInner => &mut books.gradients,
+            Self::Data
+            | Self::ExpertData
+            | Self::Shard
+            | Self::ExpertShard
+            | Self::Replica
+            | Self::ExpertReplica
+            | Self::Secondary
+            | Self::ExpertSecondary
+            | Self::Inner
+            | Self::ExpertInner => &mut books.gradients,
             Self::Tensor => &mut books.sums,
             Self::Context => &mut books.keys_values,
             Self::Expert => &mut books.tokens,
@@ -96,6 +107,7 @@ impl CommunicatorRun {
             exchange: Exchange::new((job, Whose::Communicator(number)), ranks.members),
             sent: 0.0,
             own: None,
+            then: Vec::new(),
             tracks: None,
         };
         communicator.restart();
@@ -229,6 +241,15 @@ impl CommunicatorRun {
         Some(Planned { bytes: self.current.bytes, ..*last })
     }
 
+    /// Returns the step of the current collective, and the numbers of the collectives with which other communicators continue it,
+    /// or those that are fused into it.
+    fn continued(&self) -> Option<(u64, Vec<u32>)> {
+        let step = self.progress.current().filter(|_| !self.then.is_empty())?;
+        let round = step.round();
+        let then = |number| self.sequence.planned(round, number)?.then;
+        Some((round, step.at_work().filter_map(then).collect()))
+    }
+
     /// Ends the current collective.
     #[inline]
     fn end(&mut self) {
@@ -350,16 +371,31 @@ impl Communicators {
         }
     }
 
+    /// Starts the collectives of a step with these numbers in the communicators that continue those of communicator `c`.
+    fn go_on(&mut self, env: &mut Env, c: CommunicatorId, (step, numbers): (u64, &[u32])) {
+        let then = std::mem::take(&mut self.all[c].then);
+        for number in numbers {
+            for (next, d) in &then {
+                self.start(env, *next, (step, *number..*number + 1), *d);
+            }
+        }
+        self.all[c].then = then;
+    }
+
     /// Ends the current collective of communicator `c` and begins the next one.
     fn end_collective(&mut self, env: &mut Env, c: CommunicatorId) {
         let communicator = &mut self.all[c];
         let ranks = communicator.ranks.members.ranks;
         let volume = communicator.at_hand().map_or(0.0, |planned| planned.volume(ranks));
         communicator.sent += volume * f64::from(ranks);
+        let continued = communicator.continued();
         communicator.end();
         let last = communicator.is_over();
         self.trace_collective(env, c);
         self.begin_next(env, c);
+        if let Some((step, numbers)) = continued {
+            self.go_on(env, c, (step, &numbers));
+        }
         env.notices.push_back(Notice::CollectiveOver { communicator: c, last });
     }
 }

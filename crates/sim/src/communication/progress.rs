@@ -76,6 +76,11 @@ impl StepProgress {
         self.begun.checked_sub(1)
     }
 
+    /// Returns the numbers of the collectives that have begun and are not over.
+    pub(super) fn at_work(&self) -> Range<u32> {
+        self.over..self.begun
+    }
+
     /// Returns when the last rank started collective number `number`.
     #[inline]
     pub(super) fn started_at(&self, number: u32) -> Time {

@@ -101,6 +101,9 @@ pub(crate) struct Planned {
     /// framework then needs for the collective's tensors.
     pub(crate) late: Span,
     pub(crate) overhead: Span,
+    /// Number of the collective of the same step that continues this one in another communicator, among the ranks that now hold the
+    /// same part of its result; `None` if its result is final.
+    pub(crate) then: Option<u32>,
 }
 
 impl Planned {

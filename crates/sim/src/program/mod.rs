@@ -30,7 +30,7 @@ mod waits;
 pub(super) use by_communicator::ByCommunicator;
 pub(super) use cycle::{ByStepKind, Cycle, Programs, StepKind};
 pub(super) use op::{Communicator, Op};
-pub(super) use pass::{OfRoot, OfStage};
+pub(super) use pass::{Exchanges, OfRoot, OfStage};
 pub(super) use replica::{Exchange, Replica, replica};
 pub(super) use spread::{ParallelDevice, Spread};
 pub(super) use stage::{Offered, StageProgram, Started, stage_program};

@@ -71,6 +71,18 @@ pub(crate) enum Communicator {
     Expert,
     /// Ranks that hold the same part of the same experts, and reduce the gradients of these experts.
     ExpertData,
+    /// Ranks of `Data` that shard states among themselves, where not all of them do (hybrid sharding).
+    Shard,
+    /// Ranks of `Data` that hold the same shards, one in each group of `Shard`.
+    Replica,
+    /// Ranks of `Data` that shard a second copy of the parameters (hpZ), from which backward gathers.
+    Secondary,
+    /// Ranks of `ExpertData` that shard states among themselves.
+    ExpertShard,
+    /// Ranks of `ExpertData` that hold the same shards.
+    ExpertReplica,
+    /// Ranks of `ExpertData` that shard a second copy of the parameters.
+    ExpertSecondary,
     /// Ranks of `Data` that train one model together, between exchanges that average parameters.
     Inner,
     /// Ranks of `ExpertData` that train one model together, between exchanges that average parameters.
@@ -78,13 +90,38 @@ pub(crate) enum Communicator {
 }
 
 impl Communicator {
+    /// Kinds of communicators among ranks that reduce gradients, each with the kind for gradients of experts.
+    pub(crate) const OF_GRADIENTS: [[Communicator; 2]; 3] = [
+        [Communicator::Data, Communicator::ExpertData],
+        [Communicator::Shard, Communicator::ExpertShard],
+        [Communicator::Replica, Communicator::ExpertReplica],
+    ];
+
+    /// Returns the kind for the parts of experts, if `experts` is true, where this is the one for dense parts of the model.
+    pub(crate) fn of(self, experts: bool) -> Communicator {
+        match (self, experts) {
+            (Communicator::Data, true) => Communicator::ExpertData,
+            (Communicator::Shard, true) => Communicator::ExpertShard,
+            (Communicator::Replica, true) => Communicator::ExpertReplica,
+            (Communicator::Secondary, true) => Communicator::ExpertSecondary,
+            (Communicator::Inner, true) => Communicator::ExpertInner,
+            (kind, _) => kind,
+        }
+    }
+
     /// All kinds of communicators, in the order of their numbers.
-    pub(crate) const ALL: [Communicator; 7] = [
+    pub(crate) const ALL: [Communicator; 13] = [
         Communicator::Data,
         Communicator::Tensor,
         Communicator::Context,
         Communicator::Expert,
         Communicator::ExpertData,
+        Communicator::Shard,
+        Communicator::Replica,
+        Communicator::Secondary,
+        Communicator::ExpertShard,
+        Communicator::ExpertReplica,
+        Communicator::ExpertSecondary,
         Communicator::Inner,
         Communicator::ExpertInner,
     ];

@@ -16,16 +16,9 @@ pub(crate) struct OfStage<'a> {
     pub(crate) expert: u32,
     /// Share of the step's time that each stage takes.
     pub(crate) shares: &'a [f64],
-    /// Gradient buckets of each chunk of the stage, if other ranks have the same gradients; `reduction` is the operation that
-    /// reduces a bucket if gradients are not sharded.
+    /// Gradient buckets of each chunk of the stage, if other ranks have the same gradients.
     pub(crate) buckets: Vec<Vec<StageBucket>>,
-    pub(crate) reduction: Operation,
-    /// Time to decompress the gradients of a reduction [s].
-    pub(crate) decompress: f64,
-    /// Whether ranks compute while they exchange gradients or sharded parameters.
-    pub(crate) overlap: bool,
-    /// Number of ranks in each kind of communicator.
-    pub(crate) ranks: ByCommunicator<u32>,
+    pub(crate) exchanges: Exchanges,
     /// What a root broadcasts and updates, if there is one.
     pub(crate) root: Option<OfRoot>,
     /// What the step does besides computing gradients.
@@ -41,6 +34,18 @@ pub(crate) struct OfStage<'a> {
     pub(crate) averages: bool,
     /// Whether the stage's trainers also do host-side work on the cores of their nodes.
     pub(crate) launches: bool,
+}
+
+/// How ranks exchange the gradients and the sharded parameters of a stage.
+pub(crate) struct Exchanges {
+    /// The operation that reduces a bucket if gradients are not sharded.
+    pub(crate) reduction: Operation,
+    /// Time to decompress the gradients of a reduction [s].
+    pub(crate) decompress: f64,
+    /// Whether ranks compute while they exchange gradients or parameters.
+    pub(crate) overlap: bool,
+    /// Number of ranks in each kind of communicator.
+    pub(crate) ranks: ByCommunicator<u32>,
 }
 
 /// A root's part in the steps of a stage.
@@ -64,8 +69,8 @@ pub(super) enum End {
     AwaitKeys,
     /// Ranks exchange tokens or the gradients of tokens in an all-to-all, to experts or back from experts.
     Dispatch,
-    /// A bucket of gradients is reduced.
-    Reduce(StageBucket),
+    /// A bucket of gradients is reduced; `last` says whether no later pass of the step adds to the gradients.
+    Reduce { bucket: StageBucket, last: bool },
 }
 
 impl OfStage<'_> {
@@ -142,6 +147,28 @@ impl OfStage<'_> {
         self.buckets.get(chunk).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the communicator whose ranks reduce the gradients of `bucket` together, and shard its states if any are sharded.
+    pub(super) fn reducing(&self, bucket: &StageBucket) -> Communicator {
+        let grouped = self.exchanges.ranks[Communicator::Shard] > 0;
+        let kind = if grouped { Communicator::Shard } else { Communicator::Data };
+        kind.of(bucket.experts)
+    }
+
+    /// Returns the communicator whose ranks sum the shards of their groups, once these are `last` reduced before an update; `None`
+    /// if all ranks are in one group.
+    pub(super) fn summing(&self, bucket: &StageBucket, last: bool) -> Option<Communicator> {
+        let kind = Communicator::Replica.of(bucket.experts);
+        (last && self.kind.exchanges && self.exchanges.ranks[kind] > 0).then_some(kind)
+    }
+
+    /// Returns the communicator in which a rank gathers the parameters of `bucket`, for backward if `back` is true.
+    pub(super) fn gathering(&self, bucket: &StageBucket, back: bool) -> Communicator {
+        match back && self.exchanges.ranks[Communicator::Secondary] > 0 {
+            true => Communicator::Secondary.of(bucket.experts),
+            false => self.reducing(bucket),
+        }
+    }
+
     /// Returns whether buckets of gradients are reduced in each pass that computes gradients, because ranks keep only shards of
     /// them (ZeRO's stages 2 and 3).
     pub(super) fn reduces_in_each_pass(&self) -> bool {
@@ -151,7 +178,7 @@ impl OfStage<'_> {
     /// Returns whether gradients are reduced only after all passes of the step: a chunk's gradients wait for the passes of the
     /// stage's other chunks.
     pub(super) fn reduces_after_passes(&self) -> bool {
-        let waits = !self.overlap && !self.averages && !self.reduces_in_each_pass();
+        let waits = !self.exchanges.overlap && !self.averages && !self.reduces_in_each_pass();
         waits && self.chunks() > 1
     }
 
@@ -183,7 +210,8 @@ impl OfStage<'_> {
         ends.extend(self.dispatches(pass, chunk));
         let reduces = last && self.reduces() && !self.reduces_after_passes();
         if pass.makes_gradients() && (reduces || self.reduces_in_each_pass()) {
-            ends.extend(self.buckets(chunk).iter().map(|of| (of.at, End::Reduce(*of))));
+            let reduce = |of: &StageBucket| (of.at, End::Reduce { bucket: *of, last });
+            ends.extend(self.buckets(chunk).iter().map(reduce));
         }
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         ends

@@ -46,12 +46,14 @@ pub(crate) struct Started {
     /// Delay of the collective after all ranks have started it, due to the framework's cycle; as a share of the model's step
     /// time.
     pub(crate) late: f64,
+    /// Number of the collective that continues this one in another communicator, if one does.
+    pub(crate) then: Option<u32>,
 }
 
 impl Started {
     /// Returns a collective that begins as soon as all ranks have started it.
     fn at_once(operation: Operation, bytes: u64) -> Started {
-        Started { operation, bytes, tensors: 0, late: 0.0 }
+        Started { operation, bytes, tensors: 0, late: 0.0, then: None }
     }
 }
 
@@ -150,18 +152,19 @@ impl StageProgram {
             self.ops.push(op);
         }
         let groups: Vec<&[(f64, StageBucket)]> = gathers.chunk_by(together).collect();
-        let ahead = |number: usize| groups.get(number).filter(|_| of.overlap);
-        let mut coming = ahead(0).map_or(Vec::new(), |first| self.gather_all(of, first));
+        let back = pass != Pass::Forward;
+        let ahead = |number: usize| groups.get(number).filter(|_| of.exchanges.overlap);
+        let mut coming = ahead(0).map_or(Vec::new(), |first| self.gather_all((of, back), first));
         for (number, group) in groups.iter().enumerate() {
             until(self, group[0].0);
-            if !of.overlap {
-                coming = self.gather_all(of, group);
+            if !of.exchanges.overlap {
+                coming = self.gather_all((of, back), group);
             }
             self.ops.append(&mut coming);
-            coming = ahead(number + 1).map_or(Vec::new(), |next| self.gather_all(of, next));
+            coming = ahead(number + 1).map_or(Vec::new(), |next| self.gather_all((of, back), next));
         }
         until(self, 1.0);
-        if pass.makes_gradients() && of.reduces_in_each_pass() && !of.overlap {
+        if pass.makes_gradients() && of.reduces_in_each_pass() && !of.exchanges.overlap {
             self.await_gradients();
         }
     }
@@ -188,35 +191,50 @@ impl StageProgram {
                 self.start(Expert, Started::at_once(Operation::AllToAll, bytes));
                 self.await_all(Expert);
             }
-            End::Reduce(bucket) if of.averages => {
+            End::Reduce { bucket, .. } if of.averages => {
                 let StageBucket { raw: bytes, tensors, late, .. } = bucket;
-                let started = Started { operation: Operation::Allreduce, bytes, tensors, late };
+                let started =
+                    Started { tensors, late, ..Started::at_once(Operation::Allreduce, bytes) };
                 if let Some(communicator) = of.inner(&bucket) {
                     self.start(communicator, started);
                 }
             }
-            End::Reduce(bucket) => self.reduce(of, &bucket),
+            End::Reduce { bucket, last } => self.reduce(of, &bucket, last),
         }
     }
 
-    /// Adds the reduction of a bucket's gradients over all ranks, each of which keeps all of the sum or a shard of it.
-    fn reduce(&mut self, of: &OfStage<'_>, bucket: &StageBucket) {
-        let sharded = of.parallelism.zero > 0;
-        let operation = if sharded { Operation::ReduceScatter } else { of.reduction };
-        self.exchange(of, bucket, operation);
+    /// Adds the reduction of a bucket's gradients over all ranks, each of which keeps all of the sum or a shard of it. If only groups
+    /// of ranks shard states, the `last` reduction before an update is continued by sums of the shards over all groups.
+    fn reduce(&mut self, of: &OfStage<'_>, bucket: &StageBucket, last: bool) {
+        if of.parallelism.zero == 0 {
+            return self.exchange(
+                of,
+                bucket,
+                Started::at_once(of.exchanges.reduction, bucket.bytes),
+            );
+        }
+        let then = of.summing(bucket, last).map(|across| {
+            let number = self.started(across) as u32;
+            let shards = u64::from(of.exchanges.ranks[of.reducing(bucket)].max(1));
+            let bytes = bucket.bytes.div_ceil(shards);
+            self.collectives[across].push(Started::at_once(Operation::Allreduce, bytes));
+            number
+        });
+        let started = Started::at_once(Operation::ReduceScatter, bucket.bytes);
+        self.exchange(of, bucket, Started { then, ..started });
     }
 
     /// Adds the compression of a bucket and its push to parameter servers, or the collective that reduces it among all model
     /// copies.
-    fn exchange(&mut self, of: &OfStage<'_>, bucket: &StageBucket, operation: Operation) {
-        let StageBucket { bytes, raw, tensors, compress, late, .. } = *bucket;
-        let among = alike(bucket);
+    fn exchange(&mut self, of: &OfStage<'_>, bucket: &StageBucket, collective: Started) {
+        let StageBucket { raw, tensors, compress, late, .. } = *bucket;
+        let among = of.reducing(bucket);
         let exchange = if of.servers {
             self.pushed.push(*bucket);
             Op::Push { experts: bucket.experts }
         } else {
             let number = self.started(among) as u32;
-            self.collectives[among].push(Started { operation, bytes, tensors, late });
+            self.collectives[among].push(Started { tensors, late, ..collective });
             Op::Start(among, number)
         };
         if of.sums {
@@ -239,15 +257,20 @@ impl StageProgram {
     }
 
     /// Adds allgathers of the parameters of the given buckets; returns the ops that wait for these parameters.
-    fn gather_all(&mut self, of: &OfStage<'_>, buckets: &[(f64, StageBucket)]) -> Vec<Op> {
-        buckets.iter().flat_map(|(_, bucket)| self.gather(of, bucket)).collect()
+    fn gather_all(
+        &mut self,
+        (of, back): (&OfStage<'_>, bool),
+        buckets: &[(f64, StageBucket)],
+    ) -> Vec<Op> {
+        buckets.iter().flat_map(|(_, bucket)| self.gather((of, back), bucket)).collect()
     }
 
-    /// Adds the allgather of a bucket's parameters; returns the ops that wait for these parameters.
-    fn gather(&mut self, of: &OfStage<'_>, bucket: &StageBucket) -> Vec<Op> {
-        let among = alike(bucket);
+    /// Adds the allgather of a bucket's parameters, for backward if `back` is true; returns the ops that wait for these parameters.
+    fn gather(&mut self, (of, back): (&OfStage<'_>, bool), bucket: &StageBucket) -> Vec<Op> {
+        let among = of.gathering(bucket, back);
         let bytes = of.parallelism.gathered_bytes(bucket);
-        let (quantise, dequantise) = of.parallelism.quantisation_times(bucket, of.ranks[among]);
+        let (quantise, dequantise) =
+            of.parallelism.quantisation_times(bucket, of.exchanges.ranks[among]);
         self.ops.extend(coding(quantise));
         self.start(among, Started::at_once(Operation::Allgather, bytes));
         let arrived = Op::Await(among, self.started(among) as u32);
@@ -271,7 +294,7 @@ impl StageProgram {
         }
         if of.kind.exchanges && of.reduces_after_passes() {
             for bucket in of.buckets.iter().rev().flatten() {
-                self.reduce(of, bucket);
+                self.reduce(of, bucket, true);
             }
         }
         // Shards of gradients are complete when backward returns, also where the update waits for more steps.
@@ -282,9 +305,12 @@ impl StageProgram {
         if of.kind.exchanges && (1..3).contains(&of.parallelism.zero) {
             let mut arrivals = Vec::new();
             for bucket in of.buckets.iter().rev().flatten() {
-                let arrival = self.gather(of, bucket);
-                let (now, later) =
-                    if of.overlap { (&mut arrivals, arrival) } else { (&mut self.ops, arrival) };
+                let arrival = self.gather((of, false), bucket);
+                let (now, later) = if of.exchanges.overlap {
+                    (&mut arrivals, arrival)
+                } else {
+                    (&mut self.ops, arrival)
+                };
                 now.extend(later);
             }
             self.ops.append(&mut arrivals);
@@ -312,11 +338,12 @@ impl StageProgram {
                 // The average begins when all learners have corrected their models.
                 return buckets.for_each(|bucket| {
                     let StageBucket { bytes, tensors, .. } = *bucket;
-                    let started = Started { tensors, ..Started::at_once(of.reduction, bytes) };
+                    let started =
+                        Started { tensors, ..Started::at_once(of.exchanges.reduction, bytes) };
                     self.collectives[alike(bucket)].push(started);
                 });
             }
-            buckets.for_each(|bucket| self.exchange(of, bucket, of.reduction));
+            buckets.for_each(|bucket| self.reduce(of, bucket, true));
             self.await_reduced(of);
         }
     }
@@ -325,7 +352,7 @@ impl StageProgram {
     fn await_reduced(&mut self, of: &OfStage<'_>) {
         self.await_gradients();
         let reductions = if of.reduces_in_each_pass() { of.parallelism.micro_batches } else { 1 };
-        self.ops.extend(coding(f64::from(reductions) * of.decompress));
+        self.ops.extend(coding(f64::from(reductions) * of.exchanges.decompress));
         if let Some(OfRoot { update: seconds, copies: roots, .. }) = of.root
             && seconds > 0.0
         {
@@ -334,8 +361,7 @@ impl StageProgram {
     }
 
     fn await_gradients(&mut self) {
-        self.await_all(Data);
-        self.await_all(ExpertData);
+        Communicator::OF_GRADIENTS.into_iter().flatten().for_each(|kind| self.await_all(kind));
     }
 
     fn await_all(&mut self, communicator: Communicator) {

@@ -129,13 +129,14 @@ impl Parallelism {
     #[must_use]
     pub fn decompress(&self, sync: &Sync, stage: usize, (copies, experts): (u32, bool)) -> f64 {
         let (share, apart) = (self.experts_of(stage), self.expert_ranks());
-        let ranks = copies.saturating_mul(self.context_ranks());
-        let received = |ranks: u32| match self.zero {
-            0 => sync.received(ranks),
-            _ => 1.0 / f64::from(ranks.max(1)),
+        let (group, context) = (self.sharding_copies(copies), self.context_ranks());
+        let received = |[copies, group]: [u32; 2]| match self.zero {
+            0 => sync.received(copies.saturating_mul(context)),
+            _ => 1.0 / f64::from(group.saturating_mul(context)),
         };
-        let of_experts = share / f64::from(apart) * received(ranks / apart);
-        let dense = (1.0 - share) * received(ranks);
+        let of_experts = [copies / apart, self.sharding_experts(group)];
+        let of_experts = share / f64::from(apart) * received(of_experts);
+        let dense = (1.0 - share) * received([copies, group]);
         let all = dense + if experts { of_experts } else { 0.0 };
         sync.decompress * self.weight(stage) * all / f64::from(self.tensor_ranks())
     }

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::expert::Expert;
+use super::groups::GroupSettings;
 use super::schedule::Schedule;
 use super::swap::Swap;
 use super::tensor::Tensor;
@@ -9,6 +10,7 @@ use super::zero::{Quantisation, ZeroSettings};
 use super::{ParallelSettings, PipelineSettings};
 use crate::check::Check;
 use crate::document::NodeId;
+use crate::field::Field;
 use crate::job::model::ModelSettings;
 use crate::job::settings::JobSettings;
 use crate::job::{Job, Pipeline};
@@ -61,6 +63,10 @@ pub struct Parallelism {
     pub expert: Option<Expert>,
     /// Stage of ZeRO, which says what data parallel ranks shard; 0 if they shard nothing.
     pub zero: u32,
+    /// Number of model copies whose ranks shard states among themselves, where not all of them do.
+    pub shard_copies: Option<u32>,
+    /// Number of model copies whose ranks shard a second copy of the parameters, from which backward gathers, if they do.
+    pub secondary_copies: Option<u32>,
     /// Quantisation of the parameters that data parallel ranks gather, if any.
     pub quantised: Option<Quantisation>,
     /// Share of the parameters that each chunk of the model has, in the model's order.
@@ -152,7 +158,8 @@ impl Parallelism {
             context: self.context_ranks(),
             experts: self.expert_ranks(),
             busiest: self.expert.as_ref().map_or(1.0, |expert| expert.most_in_all()),
-            ranks: ranks.max(1).saturating_mul(self.context_ranks()),
+            ranks: self.sharding_copies(ranks).saturating_mul(self.context_ranks()),
+            secondary: self.secondary_copies.map_or(0, |copies| copies * self.context_ranks()),
             zero: self.zero,
         }
     }
@@ -190,12 +197,14 @@ impl Job {
 }
 
 impl JobSettings {
-    /// Returns how a step is spread over GPUs; `None` if no setting asks to simulate its passes one by one.
+    /// Returns how a step is spread over GPUs; `None` if no setting asks to simulate its passes one by one. There are `copies`
+    /// model copies, `on_node` of them on a node.
     pub(crate) fn parallelism(
         &self,
         check: Check<'_>,
         pipeline: Option<&Pipeline>,
         batch: u64,
+        (on_node, copies): (u32, u32),
     ) -> Option<Parallelism> {
         let none = ParallelSettings::default();
         let parallel = self.parallel.get().unwrap_or(&none);
@@ -227,6 +236,13 @@ impl JobSettings {
             None => None,
         };
         let zero = parallel.zero.get();
+        let context_ranks = context.as_ref().map_or(1, |context| context.ranks);
+        let group = |key: fn(&ZeroSettings) -> &Field<GroupSettings>| {
+            zero.and_then(|zero| key(zero).get()?.copies(on_node, context_ranks))
+        };
+        let shard_copies = group(|zero| &zero.groups).filter(|of| *of < copies);
+        let sharing = shard_copies.unwrap_or(copies);
+        let secondary_copies = group(|zero| &zero.secondary).filter(|of| *of < sharing);
         let hidden = model.and_then(ModelSettings::hidden_bytes).unwrap_or(0.0) * batch;
         let written = settings.and_then(|of| of.activations.get());
         Some(Parallelism {
@@ -240,6 +256,8 @@ impl JobSettings {
             context,
             expert,
             zero: zero.and_then(|zero| zero.stage.get()).map_or(0, |stage| stage.small()),
+            shard_copies,
+            secondary_copies,
             quantised: zero.and_then(|zero: &ZeroSettings| zero.quantisation(check)),
             weights: weights(model, &shares),
             swap: Vec::new(),

@@ -62,7 +62,77 @@ impl Members {
     }
 }
 
+/// Model copies at equal distances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copies {
+    /// Number of the first model copy.
+    pub first: u32,
+    /// Distance from one model copy to the next.
+    pub step: u32,
+    /// Number of model copies.
+    pub number: u32,
+}
+
+impl Copies {
+    /// Divides the model copies into groups of `size` neighbours.
+    pub fn groups(self, size: u32) -> impl Iterator<Item = Copies> {
+        let Copies { first, step, number } = self;
+        (0..number / size).map(move |group| Copies {
+            first: first + group * size * step,
+            step,
+            number: size,
+        })
+    }
+
+    /// Returns for each place in a group of `size` neighbours the model copies at this place, one of each group.
+    pub fn across(self, size: u32) -> impl Iterator<Item = Copies> {
+        let Copies { first, step, number } = self;
+        (0..size).map(move |place| Copies {
+            first: first + place * step,
+            step: step * size,
+            number: number / size,
+        })
+    }
+}
+
 impl Job {
+    /// Returns all model copies.
+    #[must_use]
+    pub fn all_copies(&self) -> Copies {
+        Copies { first: 0, step: 1, number: self.ranks() }
+    }
+
+    /// Returns for each part of the experts the model copies that hold it.
+    pub fn copies_by_experts(&self) -> impl Iterator<Item = Copies> {
+        let (step, number) = (self.expert_ranks(), self.ranks() / self.expert_ranks());
+        (0..step).map(move |first| Copies { first, step, number })
+    }
+
+    /// Returns the number of model copies whose ranks shard states among themselves (ZeRO): all, or with hybrid sharding those of
+    /// a group.
+    #[must_use]
+    pub fn sharding_copies(&self) -> u32 {
+        let copies = self.ranks();
+        self.parallelism.as_ref().map_or(copies, |of| of.sharding_copies(copies))
+    }
+
+    /// Returns the GPUs of stage number `stage` that hold part `rank` of each layer, in the model copies `copies`.
+    #[must_use]
+    pub fn group_of(&self, stage: u32, rank: u32, copies: Copies) -> Members {
+        let first = self.context_group(copies.first, stage, rank);
+        first.repeated(copies.number, copies.step * self.gpus_of_copy())
+    }
+
+    /// Returns the groups of GPUs of stage number `stage` that hold the same shards, in the model copies `copies`: one group for
+    /// each GPU of the stage.
+    pub fn replicas_of(&self, stage: u32, copies: Copies) -> impl Iterator<Item = Members> {
+        let apart = copies.step * self.gpus_of_copy();
+        let gpus = (0..self.tensor_ranks())
+            .map(move |rank| self.context_group(copies.first, stage, rank))
+            .flat_map(Members::gpus);
+        gpus.map(move |gpu| Members::new(gpu, apart, copies.number))
+    }
+
     /// Returns the number of GPUs of a stage of a model copy.
     #[must_use]
     pub fn ranks_of_stage(&self) -> u32 {
@@ -146,8 +216,7 @@ impl Job {
     /// `rank` of each layer.
     #[must_use]
     pub fn data_group(&self, stage: u32, rank: u32) -> Members {
-        let jump = self.shares().len() as u32 * self.ranks_of_stage();
-        self.context_group(0, stage, rank).repeated(self.ranks(), jump)
+        self.group_of(stage, rank, self.all_copies())
     }
 
     /// Returns the group that reduces gradients of experts: the GPUs of stage number `stage` that hold part `rank` of
@@ -155,8 +224,9 @@ impl Job {
     /// number of model copies that hold all experts together.
     #[must_use]
     pub fn expert_data_group(&self, stage: u32, model: u32, rank: u32) -> Members {
-        let (first, apart) = (self.context_group(model, stage, rank), self.expert_ranks());
-        first.repeated(self.ranks() / apart, apart * self.gpus_of_copy())
+        let apart = self.expert_ranks();
+        let copies = Copies { first: model, step: apart, number: self.ranks() / apart };
+        self.group_of(stage, rank, copies)
     }
 
     /// Returns the GPUs of an expert parallel group: GPU number `place` of stage number `stage` in each model copy of

@@ -49,9 +49,9 @@ impl Rules<'_> {
             let remedy = "leave out `copies_per_node`, or `stages_per_node` and `ranks_per_node`";
             self.check.wrong(at, what, remedy);
         }
-        self.check_zero(job);
+        let zero = self.check_zero(job) && self.check_shards(job, cluster);
         let pieces = self.check_chunks(of, job.shares().len()) && self.check_pieces(job);
-        if !pieces || !self.check_groups(job, cluster) {
+        if !pieces || !zero || !self.check_groups(job, cluster) {
             return;
         }
         if let Some(sync) = &job.sync
@@ -108,9 +108,10 @@ impl Rules<'_> {
         self.check.blame(&[at, model], self.at)
     }
 
-    fn check_zero(&self, job: &Job) {
+    /// Checks that ranks that shard states can exchange them; returns false and reports an error if not.
+    fn check_zero(&self, job: &Job) -> bool {
         if job.parallelism.as_ref().is_none_or(|of| of.zero == 0) {
-            return;
+            return true;
         }
         if job.gradient_ranks() < 2 {
             self.check.remark(format!(
@@ -120,7 +121,9 @@ impl Rules<'_> {
         } else if job.sync.is_none() {
             let what = "`parallel.zero` needs `[job.sync]`".to_owned();
             self.wrong_at("zero", what, "write `sync.allreduce = {}`, or remove `parallel.zero`");
+            return false;
         }
+        true
     }
 
     /// Checks that gradients of stages can be reduced as `sync` says.

@@ -23,8 +23,9 @@ impl Job {
     /// it (`dedup_save_plans`, torch/distributed/checkpoint/_dedup_save_plans.py). Experts are written by the first copies that hold
     /// all of them together; each writes its part. Where a copy is spread over GPUs, each GPU writes what it holds: a stage's part of
     /// the state, divided equally among the ranks that split its tensors. State that model copies shard (Rajbhandari et al., *ZeRO*,
-    /// 2020) exists only once, so that each copy writes its own shard in any case. Where the model is not known, the parts of stages
-    /// are in proportion to their parameters or time, and all of the state is sharded if any is.
+    /// 2020) exists once in each group that shards it: each copy of the first group writes its own shard, or each of all copies a part
+    /// of its own. Where the model is not known, the parts of stages are in proportion to their parameters or time, and all of the state
+    /// is sharded if any is.
     #[must_use]
     pub fn parts_written(&self, checkpoint: &Checkpoint) -> Vec<RankPart> {
         let parts = self.bytes_written(checkpoint).into_iter().zip(self.nodes_of_gpus());
@@ -49,7 +50,10 @@ impl Job {
             files.push((before, *bytes > 0.0));
         }
         let held = self.bytes_of_gpus(checkpoint.bytes, |copies, _| 1.0 / f64::from(copies));
-        let (each, models) = (self.gpus_of_copy() as usize, self.expert_ranks() as usize);
+        let sharded = self.parallelism.as_ref().is_some_and(|of| of.zero > 0);
+        let sharding = if sharded { self.sharding_copies() } else { 1 };
+        let models = self.expert_ranks().max(sharding) as usize;
+        let each = self.gpus_of_copy() as usize;
         // A rank that writes nothing reads the file of the rank with the same part of the first model copies.
         let file = |gpu: usize| match files[gpu] {
             (file, true) => file,
@@ -63,7 +67,12 @@ impl Job {
     /// Returns whether it matters which model copies write a checkpoint: some of them hold the same state.
     pub fn has_copies_of_state(&self) -> bool {
         let several = self.ranks() > self.expert_ranks();
-        let alike = |state: &State| state.whole > 0.0 || (several && state.experts > 0.0);
+        let grouped = self.sharding_copies() < self.ranks();
+        let alike = |state: &State| {
+            state.whole > 0.0
+                || (several && state.experts > 0.0)
+                || (grouped && state.sharded > 0.0)
+        };
         let alike = |of: &Parallelism| self.states(of).iter().any(alike);
         self.ranks() > 1 && self.parallelism.as_ref().is_none_or(alike)
     }
@@ -91,12 +100,12 @@ impl Job {
         };
         let ranks = self.ranks();
         let all: f64 = states.iter().map(|state| state.whole + state.experts + state.sharded).sum();
-        let equal = 1.0 / f64::from(ranks);
         let mut parts = Vec::with_capacity((ranks * self.gpus_of_copy()) as usize);
         for model in 0..ranks {
             let (own, experts) = (share(1, model), share(self.expert_ranks(), model));
+            let shard = share(self.sharding_copies(), model);
             for state in &states {
-                let held = own * state.whole + experts * state.experts + equal * state.sharded;
+                let held = own * state.whole + experts * state.experts + shard * state.sharded;
                 let of_gpu = bytes * held / all / f64::from(self.ranks_of_stage());
                 parts.extend((0..self.ranks_of_stage()).map(|_| of_gpu));
             }

@@ -1,7 +1,9 @@
 //! Numbers of transfers that the collectives of a step consist of.
 
+use super::buckets::StageBucket;
 use super::context::Context;
 use super::expert::Expert;
+use super::placement::Members;
 use super::tensor::Tensor;
 use crate::job::Job;
 use crate::{Cluster, NicsAt, Parallelism, Reduction, Sync};
@@ -37,16 +39,65 @@ pub(crate) fn gradient_transfers(
             if fabric.ranks < 2 {
                 continue;
             }
+            if of.zero > 0 {
+                sum += shard_transfers(job, (&nodes, cluster), (sync, stage), &bucket)?;
+                continue;
+            }
             for (operation, way, number) in ways(sync, of) {
-                let bytes = match operation {
-                    Operation::Allgather if of.zero > 0 => of.gathered_bytes(&bucket),
-                    _ => bucket.bytes,
-                };
-                let each = way.collective(operation, bytes, fabric).most_transfers()?;
+                let each = way.collective(operation, bucket.bytes, fabric).most_transfers()?;
                 let groups = f64::from(of.tensor_ranks() * groups);
                 sum += each * f64::from(number) * groups / every;
             }
         }
+    }
+    Ok(sum)
+}
+
+/// Returns the mean number of transfers of a step with which ranks reduce a bucket of gradients of stage number `stage`, and gather
+/// the parameters that they shard.
+fn shard_transfers(
+    job: &Job,
+    (nodes, cluster): (&[u32], &Cluster),
+    (sync, stage): (&Sync, u32),
+    bucket: &StageBucket,
+) -> Result<f64, Invalid> {
+    let Some(of) = &job.parallelism else { return Ok(0.0) };
+    let group = job.sharding_copies();
+    let parts = if bucket.experts { of.expert_ranks() } else { 1 };
+    let within = |group: u32| if bucket.experts { of.sharding_experts(group) } else { group };
+    let all = if bucket.experts { job.copies_by_experts().next() } else { Some(job.all_copies()) };
+    let Some(all) = all else { return Ok(0.0) };
+    let transfers = |operation, bytes: u64, members: Option<Members>| {
+        let fabric = members.map(|members| job.fabric_of(members, nodes, cluster));
+        match fabric.filter(|fabric| fabric.ranks > 1) {
+            Some(fabric) => sync.reduction.collective(operation, bytes, &fabric).most_transfers(),
+            None => Ok(0.0),
+        }
+    };
+    let own = |size: u32| all.groups(size).next().map(|copies| job.group_of(stage, 0, copies));
+    let groups = |size: u32| f64::from(parts * of.tensor_ranks() * (all.number / size));
+    let every = if of.zero < 2 { job.interval() as f64 } else { 1.0 };
+    let (shard, mut sum) = (within(group), 0.0);
+    for (operation, number) in operations(of.zero, of.micro_batches) {
+        let gathers = operation == Operation::Allgather;
+        let bytes = if gathers { of.gathered_bytes(bucket) } else { bucket.bytes };
+        // Backward gathers from the secondary partition, if there is one.
+        let (number, second) = match of.secondary_copies.filter(|_| gathers && of.zero == 3) {
+            Some(copies) => (number / 2, Some(within(copies))),
+            None => (number, None),
+        };
+        for size in [Some(shard), second].into_iter().flatten() {
+            let each = transfers(operation, bytes, own(size))?;
+            sum += each * f64::from(number) * groups(size) / every;
+        }
+    }
+    if shard < all.number {
+        let ranks = u64::from(shard * of.context_ranks());
+        let across = all.across(shard).next();
+        let across = across.and_then(|copies| job.replicas_of(stage, copies).next());
+        let each = transfers(Operation::Allreduce, bucket.bytes.div_ceil(ranks), across)?;
+        let groups = f64::from(parts * shard * of.ranks());
+        sum += each * groups / job.interval() as f64;
     }
     Ok(sum)
 }

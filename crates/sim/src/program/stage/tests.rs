@@ -6,6 +6,7 @@ mod experts;
 use super::*;
 use crate::program::cycle::Cycle;
 use crate::program::op::Input;
+use crate::program::pass::Exchanges;
 use Pass::{Backward, Forward};
 use forebay_scenario::{Parallelism, Schedule, StepOf};
 
@@ -25,6 +26,8 @@ fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism
         context: None,
         expert: None,
         zero,
+        shard_copies: None,
+        secondary_copies: None,
         quantised: None,
         weights: vec![1.0],
         swap: Vec::new(),
@@ -46,6 +49,12 @@ fn buckets() -> Vec<StageBucket> {
     vec![bucket(0.5, 10), bucket(1.0, 30)]
 }
 
+/// Returns how gradients that are not compressed are summed over all ranks, while these compute if `overlap` is true.
+fn exchanges(overlap: bool) -> Exchanges {
+    let (reduction, ranks) = (Operation::Allreduce, ByCommunicator::default());
+    Exchanges { reduction, decompress: 0.0, overlap, ranks }
+}
+
 /// Returns the settings of the only stage of a model copy that exchanges nothing, in a job whose steps all update parameters.
 fn of_stage(parallelism: &Parallelism) -> OfStage<'_> {
     OfStage {
@@ -54,10 +63,7 @@ fn of_stage(parallelism: &Parallelism) -> OfStage<'_> {
         expert: 0,
         shares: &[1.0],
         buckets: Vec::new(),
-        reduction: Operation::Allreduce,
-        decompress: 0.0,
-        overlap: true,
-        ranks: ByCommunicator::default(),
+        exchanges: exchanges(true),
         root: None,
         launches: false,
         kind: Cycle::EACH_STEP.kind(0),
@@ -333,7 +339,7 @@ fn without_overlap_gradients_are_reduced_while_nothing_is_computed() {
         let program = stage_program(&OfStage {
             shares: &[0.5, 0.5],
             buckets: vec![ready(), ready()],
-            overlap: false,
+            exchanges: exchanges(false),
             ..of_stage(&parallelism)
         });
         let of_data = |op: &Op| {
