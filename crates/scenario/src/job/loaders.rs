@@ -61,9 +61,9 @@ impl Rules<'_> {
         }
         if preset == Preset::Pytorch && shared && self.settings.loaders_at().is_none() {
             self.check.note(format!(
-                "One loader on each node feeds the {copies} model copies of `{}` there, so `workers` and `prefetch_factor` are \
-                 those of a node. Under PyTorch's DDP each rank has a loader, and `num_workers` counts for each rank: write \
-                 `parallel.data.loaders = \"per-rank\"` then, otherwise \"per-node\".",
+                "One loader on each node feeds the {copies} model copies of `{}` there: its keys count for the node. Under PyTorch's \
+                 DDP each rank has a loader, with `num_workers` of its own: write `parallel.data.loaders = \"per-rank\"`, or \
+                 \"per-node\" if this is meant.",
                 job.name
             ));
         }
