@@ -94,6 +94,8 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
         Kind::MicroBatches => Some(job.parallelism.as_ref()?.micro_batches.to_string()),
         Kind::Schedule => Some(format!("{:?}", job.parallelism.as_ref()?.schedule.name())),
         Kind::Chunks => Some(job.parallelism.as_ref()?.schedule.chunks().to_string()),
+        Kind::CheckpointStagger if job.copies == 1 => Some(seconds(job.start)),
+        Kind::CheckpointStagger => Some(seconds(job.stagger)),
         Kind::CheckpointPause => Some(seconds(job.checkpoint.as_ref()?.pause)),
         Kind::CheckpointInterval | Kind::CheckpointOften => {
             Some(match job.checkpoint.as_ref()?.every {

@@ -291,7 +291,7 @@ impl<'a> Subject<'a> {
             ],
             Cause::Bubble => &[K::MicroBatches, K::Schedule, K::Chunks, K::Balance, K::Intra],
             Cause::Swap => &[K::Pcie],
-            Cause::Checkpoint => return checkpoints::levers(self.scenario, job),
+            Cause::Checkpoint => return checkpoints::levers(self),
             Cause::Fault if self.fails_seldom() => &[],
             Cause::Fault => &[K::CheckpointOften, K::RestartTime, K::Failures],
             Cause::Compute => &[K::EqualNodes, K::RootUpdate, K::Jitter],

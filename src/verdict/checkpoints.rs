@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::report::format::{seconds, share};
 use crate::report::{Cause, RecoveryReport};
-use crate::scenario::{Checkpoint, Job, Scenario, Writers};
+use crate::scenario::{Arrivals, Checkpoint, Every, Job, Scenario, Writers};
 
 use super::candidates::{NOTED, Subject};
 use super::failure_free::FEWEST_FAILURES;
@@ -12,10 +12,13 @@ use super::lever::{Kind, Lever};
 
 /// Minimum share of a job's time that checkpoints or failures must take to be mentioned.
 const MENTIONED: f64 = 0.005;
+/// Minimum share of the time of transferring checkpoints in which other job copies transfer theirs, at which other times are tried.
+const TOGETHER: f64 = 0.5;
 
-/// Returns the levers that shorten waits for the checkpoints of job number `at`, the most promising first: asynchronous
-/// checkpoints; then the limits of the write rate on the path to the storage, the tightest first; then all others.
-pub(super) fn levers(scenario: &Scenario, at: usize) -> Vec<Lever> {
+/// Returns the levers that shorten waits for the checkpoints of a job, the most promising first: asynchronous checkpoints; then,
+/// if job copies write at the same time, other times; then the limits of the write rate on the path to the storage, the tightest first; then all others.
+pub(super) fn levers(subject: &Subject) -> Vec<Lever> {
+    let (scenario, at) = (subject.scenario, subject.job);
     let job = &scenario.jobs[at];
     let Some(checkpoint) = &job.checkpoint else { return Vec::new() };
     let mut limits = write_limits(scenario, job, checkpoint);
@@ -27,7 +30,45 @@ pub(super) fn levers(scenario: &Scenario, at: usize) -> Vec<Lever> {
     };
     let rest = [Kind::CheckpointPause, Kind::CheckpointWriters, Kind::CheckpointInterval];
     let limits = limits.iter().map(of_storage);
-    [of_job(Kind::CheckpointAside)].into_iter().chain(limits).chain(rest.map(of_job)).collect()
+    let stagger = is_together(subject).then_some(Kind::CheckpointStagger).map(of_job);
+    [of_job(Kind::CheckpointAside)]
+        .into_iter()
+        .chain(stagger)
+        .chain(limits)
+        .chain(rest.map(of_job))
+        .collect()
+}
+
+/// Returns whether job copies transfer checkpoints to the storage of the job's for most of the time at the same time.
+fn is_together(subject: &Subject) -> bool {
+    let recovery = subject.shown().recovery.as_ref();
+    recovery.and_then(|of| of.checkpoint_overlap.mean).is_some_and(|overlap| overlap >= TOGETHER)
+}
+
+/// Spreads the checkpoints of job number `at` and of others on the same storage over the job's interval: its copies start one after
+/// another, or the whole job later if it has one copy. `None` if the job is alone there, or if its copies arrive at random.
+pub(super) fn stagger(scenario: &mut Scenario, at: usize) -> Option<()> {
+    let job = scenario.jobs.get(at)?;
+    let checkpoint = job.checkpoint.as_ref()?;
+    if !scenario.storage[checkpoint.storage].path.is_remote() || job.arrivals != Arrivals::Regular {
+        return None;
+    }
+    let interval = match checkpoint.every {
+        Every::Seconds(seconds) => seconds,
+        Every::Steps(steps) => steps as f64 * job.step.seconds(job.batch as f64),
+    };
+    let writes =
+        |of: &&Job| of.checkpoint.as_ref().is_some_and(|to| to.storage == checkpoint.storage);
+    let copies = |jobs: &[Job]| jobs.iter().filter(writes).map(|job| job.copies).sum::<u32>();
+    let (before, all) = (copies(&scenario.jobs[..at]), copies(&scenario.jobs));
+    let each = interval / f64::from(all);
+    let job = scenario.jobs.get_mut(at)?;
+    match (all, job.copies) {
+        (..=1, _) => return None,
+        (_, 1) => job.start += each * f64::from(before.max(1)),
+        (..) => job.stagger += each,
+    }
+    Some(())
 }
 
 /// Returns the limits of the rate at which a checkpoint is written, with their rates [B/s].
@@ -87,11 +128,26 @@ pub(super) fn sentence(subject: &Subject) -> Option<String> {
         ),
     };
     let interval = subject.shown().recovery.as_ref().and_then(interval);
+    let together = (writing >= MENTIONED && is_together(subject)).then(|| {
+        let overlap = subject.shown().recovery.as_ref().and_then(|of| of.checkpoint_overlap.mean);
+        format!(
+            "other job copies write theirs to `{}` in {} of the time of writing: started at other times, they would not wait for \
+             each other",
+            storage_of(subject),
+            share(overlap.unwrap_or(0.0))
+        )
+    });
     let few = (failing >= NOTED && subject.fails_seldom()).then(|| {
         format!("failures were fewer than {FEWEST_FAILURES}, so nothing against them was tried")
     });
-    let all = [Some(cost), interval, few].into_iter().flatten();
+    let all = [Some(cost), together, interval, few].into_iter().flatten();
     Some(format!("{}.", all.collect::<Vec<_>>().join("; ")))
+}
+
+/// Returns the name of the storage of the job's checkpoints.
+fn storage_of<'s>(subject: &Subject<'s>) -> &'s str {
+    let checkpoint = subject.described().checkpoint.as_ref();
+    checkpoint.map_or("", |of| &subject.scenario.storage[of.storage].name)
 }
 
 /// Returns a clause on the interval between checkpoints and the best one; `None` if nothing is known of the best.

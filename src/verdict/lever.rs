@@ -167,6 +167,8 @@ kinds! {
     CheckpointAside => change("checkpoint-aside", "checkpoints that training waits for", ("job.{}.checkpoint.asynchronous", "checkpoints that are written while the job trains: `asynchronous = true`"), "{}.checkpoint"),
     /// Checkpoints written by few ranks, written by all ranks instead.
     CheckpointWriters => change("checkpoint-writers", "the number of ranks that write checkpoints", ("job.{}.checkpoint.writers", "a part of each checkpoint from each rank: `writers = \"each\"`"), "{}.checkpoint"),
+    /// Checkpoints of job copies that write at the same time, spread over the interval.
+    CheckpointStagger => row("checkpoint-stagger", "checkpoints that jobs write at the same time", "job.{}.stagger", "{}.checkpoint"),
     /// Pause in which the state is copied aside, halved.
     CheckpointPause => row("checkpoint-pause", "pauses for checkpoints", "job.{}.checkpoint.pause", "{}.checkpoint"),
     /// Time between failures, doubled.
@@ -227,6 +229,8 @@ impl Lever {
         let key = of_pipeline(key, self.kind, scenario.jobs.get(self.at));
         let key = of_loader(&key, self.kind, scenario.jobs.get(self.at));
         let key = of_sync(&key, self.kind, scenario.jobs.get(self.at)).replace("{}", &table);
+        let single = scenario.jobs.get(self.at).is_some_and(|job| job.copies == 1);
+        let key = if single { key.replace(".stagger", ".start") } else { key };
         let steps = scenario.jobs.get(self.at).and_then(|job| job.checkpoint.as_ref());
         let key = match steps.map(|of| of.every) {
             Some(Every::Steps(_)) => key.replace("checkpoint.interval", "checkpoint.steps"),
@@ -280,6 +284,7 @@ impl Lever {
             Kind::CheckpointInterval
                 | Kind::CheckpointAside
                 | Kind::CheckpointWriters
+                | Kind::CheckpointStagger
                 | Kind::CheckpointPause
         )
     }

@@ -8,7 +8,7 @@ mod storage;
 use crate::scenario::{Job, Scenario};
 
 use super::lever::{Kind, Lever};
-use super::{faults, transport};
+use super::{checkpoints, faults, transport};
 
 pub(super) use loader::{decodes_on_gpu, has_workers, is_pinning};
 
@@ -63,6 +63,7 @@ fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {
         | Kind::EqualNodes => machine::lift(&mut scenario.cluster, kind),
         Kind::Faults => faults::remove(scenario, at),
         Kind::ShardGroups => job::shard_in_nodes(scenario, at)?,
+        Kind::CheckpointStagger => checkpoints::stagger(scenario, at)?,
         Kind::Lock
         | Kind::Quota
         | Kind::Workers

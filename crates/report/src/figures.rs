@@ -280,6 +280,9 @@ pub struct RecoveryReport {
     pub checkpoint_time: Figure,
     /// Size of a checkpoint [B].
     pub checkpoint_bytes: Figure,
+    /// Share of the time of transferring checkpoints in which other job copies transferred theirs to the same storage, which all
+    /// reach.
+    pub checkpoint_overlap: Figure,
     /// Number of asynchronous checkpoints before which training waited until the checkpoint before was written
     /// (`when_busy = "wait"`).
     pub postponed: Figure,

@@ -71,6 +71,9 @@ fn counted(number: f64, one: &str) -> String {
     format!("{} {one}{plural}", self::number(number))
 }
 
+/// Share of the time of writing checkpoints from which overlaps with those of other job copies are mentioned.
+const OVERLAP: f64 = 0.1;
+
 /// Returns a sentence on the cost of a job's failures and checkpoints; `None` if they are not simulated.
 pub(super) fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Option<String> {
     let of = recovery?;
@@ -85,6 +88,9 @@ pub(super) fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Opt
     if let Some(time) = of.checkpoint_time.mean {
         let bytes = shown(of.checkpoint_bytes.mean, |bytes| prefixed(bytes, "B"));
         line += &format!(" of {bytes}, each written in {}", seconds(time));
+    }
+    if let Some(overlap) = of.checkpoint_overlap.mean.filter(|overlap| *overlap >= OVERLAP) {
+        line += &format!("; other job copies wrote theirs in {} of that time", share(overlap));
     }
     line += &busy(of);
     if let Some(best) = of.best_interval {

@@ -168,6 +168,10 @@ pub struct RecoveryOutcome {
     /// Time from the end of a step until its checkpoint was written, summed over checkpoints [s]; without the time for which
     /// training waited for the checkpoint before.
     pub writing_seconds: f64,
+    /// Time for which checkpoints were being transferred to the storage [s].
+    pub transfer_seconds: f64,
+    /// Part of this time in which another job copy transferred checkpoints to the same storage [s].
+    pub overlap_seconds: f64,
     /// Number of checkpoints before which training waited until the checkpoint before was written.
     pub postponed: u64,
     /// Time for which training waited so, summed over checkpoints [s].

@@ -50,6 +50,7 @@ pub(super) fn recovery(
         checkpoints: figure(|of| Some(of.checkpoints as f64)),
         checkpoint_time: writing,
         checkpoint_bytes: figure(|of| ratio(of.written, of.checkpoints as f64)),
+        checkpoint_overlap: figure(|of| ratio(of.overlap_seconds, of.transfer_seconds)),
         postponed,
         postponed_time: figure(|of| Some(of.postponed_seconds)),
         backlog: figure(|of| Some(of.backlog as f64)),

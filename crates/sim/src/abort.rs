@@ -110,7 +110,7 @@ impl Jobs {
         self.loaders.leave_queues(env, owner.workers);
         self.loaders.fetches.forget(owner.workers);
         let parts = owner.parts;
-        self.recoveries.abandon(parts.checkpoints);
+        self.recoveries.abandon(now, parts.checkpoints);
         self.jobs[j].update.restart();
         self.communicators.abort(env, j, parts.communicators);
         self.jobs[j].spread.abort();

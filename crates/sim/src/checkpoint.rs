@@ -20,7 +20,7 @@ use super::event::{ActivityId, Delay, Event};
 use super::index::{CheckpointId, DeviceId, JobId, RecoveryId, Slab, WriteId};
 use super::jobs::Jobs;
 
-pub(super) use writes::{Saved, StatePart, Write};
+pub(super) use writes::{Saved, StatePart, Write, Writing};
 
 /// The checkpoints of a job copy.
 #[derive(Debug)]
@@ -42,11 +42,16 @@ pub(super) struct CheckpointRun {
     pending: VecDeque<WriteId>,
     /// Number of pending checkpoints after each new one since the last restart.
     backlog: Vec<u64>,
+    /// Time since when checkpoints are being transferred, and [`Writing::together`] of the storage at that time; `None` while none
+    /// is.
+    transfers: Option<(Time, Span)>,
 }
 
 /// When a job copy is checkpointed, and what each checkpoint writes.
 #[derive(Debug)]
 pub(super) struct CheckpointSettings {
+    /// Index of the storage that checkpoints are written to, if several job copies reach it; `None` if it is inside the nodes.
+    pub(super) shared: Option<usize>,
     pub(super) every: Every,
     pub(super) writers: Vec<StatePart>,
     pub(super) asynchronous: bool,
@@ -72,6 +77,7 @@ impl CheckpointRun {
             copying: None,
             pending: VecDeque::new(),
             backlog: Vec::new(),
+            transfers: None,
         }
     }
 
@@ -228,12 +234,13 @@ impl Jobs {
         let settings = &checkpoint.settings;
         let left = StatePart::move_all(&settings.writers, env, ActivityId::Write(w));
         self.recoveries.writes[w].left = left;
-        if left == 0 {
-            if !settings.asynchronous {
-                checkpoint.waits = None;
-            }
-            self.end_write(env, w);
+        if left > 0 {
+            return self.recoveries.begin_writing(env.now, c);
         }
+        if !settings.asynchronous {
+            checkpoint.waits = None;
+        }
+        self.end_write(env, w);
     }
 
     /// Ends one transfer of checkpoint `w`.

@@ -1,13 +1,14 @@
 //! Cases about checkpoints and failures, and a small program of its own that computes their times.
 
-use forebay::report::{Cause, JobOutcome, JobReport, RecoveryOutcome, StallCause, text};
+use forebay::report::{self, Cause, JobOutcome, JobReport, RecoveryOutcome, StallCause, text};
 use forebay::scenario::ScenarioFile;
 
 use super::{case, report_of};
 use crate::runs::{repository, simulate, written};
+use crate::verdicts::judged;
 
 /// Returns the first job's report of a case.
-fn report(name: &str, changes: &[(&str, &str)]) -> JobReport {
+fn job_report(name: &str, changes: &[(&str, &str)]) -> JobReport {
     report_of(&case(&format!("turn3/{name}"), changes)).jobs.remove(0)
 }
 
@@ -68,11 +69,11 @@ fn a_growing_backlog_and_its_memory_are_warned_of() {
 
 #[test]
 fn the_backlog_is_in_the_report() {
-    let job = report("f10-async-interval", &[("job.checkpoint.when_busy", "queue")]);
+    let job = job_report("f10-async-interval", &[("job.checkpoint.when_busy", "queue")]);
     let of = job.recovery.expect("checkpoints");
     assert_eq!((of.backlog.mean, of.unwritten.mean), (Some(36.0), Some(36.0)));
     assert_eq!(of.backlog_bytes.mean, Some(360e9));
-    let waits = report("f10-async-interval", &[]).recovery.expect("checkpoints");
+    let waits = job_report("f10-async-interval", &[]).recovery.expect("checkpoints");
     assert_eq!((waits.postponed.mean, waits.postponed_time.mean), (Some(38.0), Some(342.0)));
 }
 
@@ -438,7 +439,7 @@ fn every_rank_writes_its_part_of_a_checkpoint_in_a_stream_of_its_own() {
     // System: 80 GB from one node of eight replicas to a server that gives 1 GB/s to each stream. Expectation: 10 s; and 80 s from
     // the first rank.
     let time = |writers: &str| {
-        let job = report("checkpoint-ranks", &[("job.checkpoint.writers", writers)]);
+        let job = job_report("checkpoint-ranks", &[("job.checkpoint.writers", writers)]);
         job.recovery.and_then(|of| of.checkpoint_time.mean).expect("checkpoints")
     };
     near(time("each"), 10.0, "each");
@@ -499,7 +500,7 @@ fn the_report_says_what_is_read_back_and_what_failed_nodes_took_with_them() {
     let random = "{ mtbf = \"4000 s\", restart = \"10 s\" }";
     let of = |node: &str| {
         let failures = random.replace('}', &format!(", node = \"{node}\" }}"));
-        report("checkpoint-local", &[("job.failures", &failures)]).recovery.expect("failures")
+        job_report("checkpoint-local", &[("job.failures", &failures)]).recovery.expect("failures")
     };
     let lost = of("replaced");
     assert_eq!(lost.best_interval, None);
@@ -532,4 +533,87 @@ fn nodes_that_fail_are_checked_and_remarked() {
         said.contains("`job.j.failures.node` has no effect: what is in a node's memory"),
         "{said}"
     );
+}
+
+#[test]
+fn jobs_that_write_checkpoints_together_are_named_with_what_other_start_times_bring() {
+    // System: eight copies write 980 GB to 120 GB/s every 10 minutes, all at once: 65 s, 9.5 % of the time. Expectation: the overlap is
+    // reported; spread over the interval, each takes 8.2 s, 1.3 %, and the advice is a key that can be set.
+    let (report, verdict) = judged(&case("turn3/checkpoint-storm", &[]));
+    let overlap = |report: &report::Report| {
+        report.jobs[0].recovery.as_ref().and_then(|of| of.checkpoint_overlap.mean).expect("writing")
+    };
+    near(overlap(&report), 1.0, "overlap");
+    let limit = verdict.limits.iter().find(|limit| limit.lever == "checkpoint-stagger");
+    let limit = limit.unwrap_or_else(|| panic!("{}", verdict.text));
+    assert_eq!(limit.key, "job.llm.stagger");
+    assert!(
+        verdict.text.contains("1 min 15 s in place of 0 s (job.llm.stagger)"),
+        "{}",
+        verdict.text
+    );
+    assert!(
+        verdict.text.contains("other job copies write theirs to `lustre` in 100.0 %"),
+        "{}",
+        verdict.text
+    );
+    let (staggered, after) = judged(&case("turn3/checkpoint-storm", &[(&limit.key, "1 min 15 s")]));
+    let step = staggered.jobs[0].figures.step_time.mean.expect("steps");
+    assert!((limit.after / step - 1.0).abs() < 0.01, "{} promised, {step}", limit.after);
+    assert!((step / (5.0 * 1.0135) - 1.0).abs() < 0.003, "{step}");
+    assert!(overlap(&staggered) < 0.01 && !after.text.contains("write theirs"), "{}", after.text);
+}
+
+#[test]
+fn equal_jobs_with_one_copy_each_are_told_to_start_at_another_time() {
+    // System: two jobs that write 10 GB to 1 GB/s after every 20 steps of 1 s, at once. Expectation: 20 s each, and 10 s if one starts
+    // half an interval later.
+    let text = |start: &str| {
+        let job = JOB.replace("nodes = 1", "nodes = 2").replace("steps = 10", "steps = 400");
+        let checkpoint = "checkpoint = { steps = 20, bytes = \"10 GB\", storage = \"c\" }\n";
+        let (head, one) = job.split_at(job.find("[[job]]").expect("a job"));
+        let other = one.replace("\"j\"", "\"k\"");
+        format!("{head}{one}{checkpoint}{other}{checkpoint}{start}")
+    };
+    let (report, verdict) = judged(&written(&text(""), &[]));
+    let time = |report: &report::Report| {
+        report.jobs[0]
+            .recovery
+            .as_ref()
+            .and_then(|of| of.checkpoint_time.mean)
+            .expect("checkpoints")
+    };
+    near(time(&report), 20.0, "together");
+    let limit = verdict.limits.iter().find(|limit| limit.lever == "checkpoint-stagger");
+    let limit = limit.unwrap_or_else(|| panic!("{}", verdict.text));
+    assert!(limit.key.ends_with(".start"), "{}", limit.key);
+    assert!((limit.after / 1.5 - 1.0).abs() < 0.05, "{limit:?}");
+    let (apart, _) = judged(&written(&text("start = \"15 s\"\n"), &[]));
+    near(time(&apart), 10.0, "apart");
+}
+
+#[test]
+fn the_overlap_of_checkpoints_is_that_of_their_transfers() {
+    // System: two copies, the second later by a drawn time, that write a checkpoint of a drawn time w alone. Expectation: with an offset d
+    // below w, each transfers for 2 w - d, and beside the other for 2 (w - d) of it.
+    let mut draws = Draws(7);
+    for case in 0..200 {
+        let (alone, offset) = (draws.between(1.0, 8.0), draws.between(0.0, 12.0));
+        let checkpoint =
+            format!("{{ steps = 2, bytes = \"{} MB\", storage = \"c\" }}", 1e3 * alone);
+        let stagger = format!("{offset} s");
+        let changes = [
+            ("cluster.nodes", "2"),
+            ("run.steps", "3"),
+            ("job.copies", "2"),
+            ("job.stagger", stagger.as_str()),
+            ("job.checkpoint", checkpoint.as_str()),
+        ];
+        let beside = 2.0 * (alone - offset).max(0.0);
+        for job in simulate(&written(JOB, &changes)).jobs {
+            let of = job.recovery.expect("checkpoints");
+            near(of.transfer_seconds, alone + beside / 2.0, &format!("case {case}: transfer"));
+            near(of.overlap_seconds, beside, &format!("case {case}: overlap"));
+        }
+    }
 }

@@ -256,6 +256,11 @@ pub(super) fn only_json() -> Vec<Metric> {
         })
         .called("Checkpoint size")
         .means("Bytes of a checkpoint."),
+        Metric::json("jobs.recovery.checkpoint_overlap", Unit::Share, Lower, |_, job| {
+            recovery(job, |of| of.checkpoint_overlap)
+        })
+        .called("Overlap of checkpoints")
+        .means("Share of the time of writing checkpoints in which other copies write theirs."),
         Metric::json("jobs.recovery.postponed", count, Lower, |_, job| {
             recovery(job, |of| of.postponed)
         })

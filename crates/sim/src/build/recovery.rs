@@ -28,12 +28,12 @@ impl Builder<'_> {
         let failure = all.failures.next_id();
         let (mut readers, mut loses) = (Vec::new(), Vec::new());
         if let Some(checkpoint) = &job.checkpoint {
+            let storage = &self.scenario.storage[checkpoint.storage];
             let writers = self.state_parts(of, checkpoint, (node, servers), true);
             if let Some(failures) = &job.failures {
                 if failures.reads_back {
                     readers = self.state_parts(of, checkpoint, (node, servers), false);
                 }
-                let storage = &self.scenario.storage[checkpoint.storage];
                 if checkpoint.is_lost_with_nodes(storage, failures.node) {
                     let has_part = |node| writers.iter().any(|part| part.node == node);
                     loses.extend((0..job.failing_nodes()).map(has_part));
@@ -42,6 +42,7 @@ impl Builder<'_> {
             // Files of the next job copy begin on other targets.
             self.checkpoint_files += writers.len() as u64;
             let settings = CheckpointSettings {
+                shared: storage.path.is_remote().then_some(checkpoint.storage),
                 every: checkpoint.every,
                 writers,
                 asynchronous: checkpoint.asynchronous,

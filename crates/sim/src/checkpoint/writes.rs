@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use forebay_engine::Time;
 use forebay_engine::fluid::GroupId;
+use forebay_engine::{Span, Time};
 use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 
@@ -77,7 +77,53 @@ pub(crate) struct Write {
     pub(super) left: u32,
 }
 
+/// The job copies that transfer checkpoints to one storage.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Writing {
+    copies: u32,
+    /// Time until `since` in which two or more did so.
+    together: Span,
+    since: Time,
+}
+
+impl Writing {
+    /// Returns the time until `now` in which two or more job copies transferred checkpoints.
+    fn together(&self, now: Time) -> Span {
+        let more = if self.copies >= 2 { now.since(self.since) } else { Span::ZERO };
+        self.together + more
+    }
+
+    /// Changes the number of job copies at `now`.
+    fn change(&mut self, now: Time, by: i32) {
+        let (copies, together) = (self.copies.saturating_add_signed(by), self.together(now));
+        *self = Writing { copies, together, since: now };
+    }
+}
+
 impl Recoveries {
+    /// Records that a job copy transfers checkpoints `c` from `now` on, unless it does so already.
+    pub(super) fn begin_writing(&mut self, now: Time, c: CheckpointId) {
+        let checkpoint = &mut self.checkpoints[c];
+        if let (Some(shared), None) = (checkpoint.settings.shared, checkpoint.transfers) {
+            let storage = self.writing.entry(shared).or_default();
+            storage.change(now, 1);
+            checkpoint.transfers = Some((now, storage.together(now)));
+        }
+    }
+
+    /// Records that a job copy does not transfer checkpoints `c` any more, if it did.
+    pub(crate) fn end_writing(&mut self, now: Time, c: CheckpointId) {
+        let checkpoint = &mut self.checkpoints[c];
+        let (shared, transfers) = (checkpoint.settings.shared, checkpoint.transfers.take());
+        if let (Some(shared), Some((since, together))) = (shared, transfers) {
+            let storage = self.writing.entry(shared).or_default();
+            let books = &mut self.all[checkpoint.recovery].books;
+            books.transfer_seconds += now.since(since).seconds();
+            books.overlap_seconds += storage.together(now).seconds() - together.seconds();
+            storage.change(now, -1);
+        }
+    }
+
     /// Makes the written state `w` the state from which its job copy would restart, unless a newer one is.
     pub(super) fn saved(&mut self, now: Time, w: WriteId) {
         let Write { checkpoint: c, ref mut saved, since, .. } = self.writes[w];
@@ -85,6 +131,10 @@ impl Recoveries {
         self.writes.remove(w);
         let checkpoint = &mut self.checkpoints[c];
         checkpoint.pending.retain(|pending| *pending != w);
+        if checkpoint.pending.is_empty() {
+            self.end_writing(now, c);
+        }
+        let checkpoint = &self.checkpoints[c];
         let of = checkpoint.recovery;
         let recovery = &mut self.all[of];
         recovery.books.checkpoints += 1;

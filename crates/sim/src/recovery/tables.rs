@@ -1,6 +1,8 @@
 //! The tables of checkpoints and failures.
 
-use crate::checkpoint::{CheckpointRun, Saved, StatePart, Write};
+use std::collections::BTreeMap;
+
+use crate::checkpoint::{CheckpointRun, Saved, StatePart, Write, Writing};
 use crate::env::Env;
 use crate::event::{Delay, Event};
 use crate::index::{FailuresId, IdVec, Ids, JobId, LoaderId, RangeVec, RecoveryId, Slab};
@@ -26,6 +28,8 @@ pub(crate) struct Recoveries {
     /// Checkpoints that are not yet written.
     pub(crate) writes: Slab<Write>,
     pub(crate) failures: IdVec<FailureRun>,
+    /// Job copies that write checkpoints, by storage.
+    pub(crate) writing: BTreeMap<usize, Writing>,
 }
 
 /// The last saved state of a job copy, and what its checkpoints and failures cost.
@@ -197,9 +201,11 @@ impl Recoveries {
     }
 
     /// Cancels the checkpoints `of` that are not yet written, whose transfers have been cancelled.
-    pub(crate) fn abandon(&mut self, of: Ids<CheckpointRun>) {
-        let writes = &mut self.writes;
-        self.checkpoints[of].iter_mut().for_each(|checkpoint| checkpoint.abandon(writes));
+    pub(crate) fn abandon(&mut self, now: Time, of: Ids<CheckpointRun>) {
+        for c in of {
+            self.end_writing(now, c);
+            self.checkpoints[c].abandon(&mut self.writes);
+        }
     }
 
     /// Returns what failures and checkpoints cost a job copy; `None` if it has neither.
