@@ -182,6 +182,26 @@ impl<D: Dimension> Quantity<D> {
     }
 }
 
+/// Returns a time that is written in several units, as reports write it, the largest first: `1 min 15 s` [s]; `None` for anything
+/// else.
+fn sum_of_parts<D: Dimension>(text: &str) -> Option<f64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if D::WHAT != Time::WHAT || !words.len().is_multiple_of(2) {
+        return None;
+    }
+    let (mut sum, mut last) = (0.0, f64::INFINITY);
+    for part in words.chunks_exact(2) {
+        let number: f64 = part[0].parse().ok().filter(|number| *number >= 0.0)?;
+        let unit = D::UNITS.iter().find(|unit| unit.name == part[1])?;
+        let size = unit.numerator / unit.denominator;
+        if size >= last {
+            return None;
+        }
+        (sum, last) = (sum + number * unit.numerator / unit.denominator, size);
+    }
+    Some(sum)
+}
+
 impl<D: Dimension> FromStr for Quantity<D> {
     type Err = UnitError;
 
@@ -193,7 +213,8 @@ impl<D: Dimension> FromStr for Quantity<D> {
             return Err(UnitError::NoUnit { what: D::WHAT, accepted: accepted() });
         }
         let Some(unit) = D::UNITS.iter().find(|unit| unit.name == name) else {
-            return Err(not_a_unit::<D>(name));
+            let parts = sum_of_parts::<D>(text).and_then(Self::new);
+            return parts.ok_or_else(|| not_a_unit::<D>(name));
         };
         Self::new(number * unit.numerator / unit.denominator).ok_or(UnitError::TooLarge)
     }

@@ -153,3 +153,16 @@ proptest! {
         let _ = si(&text);
     }
 }
+
+#[test]
+fn times_are_read_as_reports_write_them() {
+    // Expectation: several units, the largest first; nothing else is added up.
+    let time = |text: &str| text.parse::<Quantity<Time>>().map(Quantity::si);
+    assert_eq!(time("1 min 15 s"), Ok(75.0));
+    assert_eq!(time("2 d 3 h 1.5 min"), Ok(2.0 * 86400.0 + 3.0 * 3600.0 + 90.0));
+    assert_eq!("6 min 40 s".parse::<Quantity<LongTime>>().map(Quantity::si), Ok(400.0));
+    for wrong in ["15 s 1 min", "1 min 15", "1 min -5 s", "1 min 5 s 5 s", "1 min 5 GB"] {
+        assert!(time(wrong).is_err(), "{wrong}");
+    }
+    assert!("1 GB 5 MB".parse::<Quantity<Size>>().is_err());
+}
