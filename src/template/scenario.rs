@@ -252,7 +252,8 @@ impl ResolvedAnswers<'_> {
         };
         let intra = if gpus == 1 { String::new() } else { between_gpus(self.gpu) };
         let local = ["nvme", "hdd", "memory"].contains(from);
-        let network = match nodes == 1 && local {
+        // Synthetic data are not read.
+        let network = match nodes == 1 && (local || self.loader == "in-memory") {
             true => "",
             false => {
                 "[cluster.network]\nnic = \"200 Gbit/s\" # of each NIC, in each direction: as in a DGX A100\nlatency = \"5 us\"\n"

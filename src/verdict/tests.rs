@@ -77,7 +77,7 @@ const RANKS: &str = r#"
 name = "ranks"
 run = { steps = 10 }
 cluster = { nodes = 2, node = { cores = 8, gpus = 4 }, network = { nic = "1 GB/s", latency = "10 us" } }
-storage.m.memory = {}
+storage = { m.memory = {}, f.file-server = { bandwidth = "1 GB/s" } }
 dataset.d = { samples = 1000, sample_size = "1 kB" }
 [[job]]
 name = "j"
@@ -117,7 +117,9 @@ fn all() -> Vec<Scenario> {
         "parallel.data.copies_per_node = 4",
     ];
     let [tensor, copies] = splits.map(|split| read(&format!("{one_node}{sync}\n{split}\n")));
-    [read(READING), tensor, copies].into_iter().chain(ranks).collect()
+    let writing = "loader.in-memory = {}\ncopies = 2\ncheckpoint = { steps = 5, bytes = \"1 GB\", storage = \"f\" }";
+    let writing = read(&format!("{one_node}{writing}\n"));
+    [read(READING), tensor, copies, writing].into_iter().chain(ranks).collect()
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn throughput_of_warm_reads_is_limited_by_cores_or_storage_bandwidth() {
     // System: 5 µs and 0.25 ns for each byte on a core for 1 MB, which is the whole time of a read; two cores.
     // Expectation: with 8 threads, 2 reads in 255 µs; with fewer core-seconds for each byte on a slower disk,
     // the rate of the disk.
-    let warm = "access = \"warm\", per_stream = \"4 GB/s\", latency = \"5 us\", bandwidth";
+    let warm = "access = \"emulated\", per_stream = \"4 GB/s\", latency = \"5 us\", bandwidth";
     let cpu = "cpu = { fixed = \"5 us\", per_byte = \"0.25 ns\" }";
     for bandwidth in ["8.5 GB/s", "100 GB/s"] {
         let (each, outcome) = reads(&format!("{warm} = \"{bandwidth}\", {cpu}"), "8");

@@ -413,12 +413,6 @@ fn jobs_that_do_not_fit_on_every_node_are_refused_with_a_remedy() {
             String::new(),
             "`nodes` is missing",
         ),
-        (
-            group("node.memory = \"1 MB\""),
-            3,
-            String::new(),
-            "the data set in memory and the buffers need",
-        ),
         (String::new(), 2, copies("copies_per_node = [2]"), "numbers for 1 nodes"),
         (String::new(), 2, copies("copies_per_node = [2, 1]"), "loaders = \"per-rank\""),
         (String::new(), 2, copies("copies_per_node = []"), "the list is empty"),
@@ -434,6 +428,11 @@ fn jobs_that_do_not_fit_on_every_node_are_refused_with_a_remedy() {
         let found = wrong(text(&cluster, nodes, &job));
         assert!(found.contains(what), "{cluster} {job}: {found}");
     }
+    // Synthetic data take no memory, data that are read do.
+    let small = text(&group("node.memory = \"1 MB\""), 3, "");
+    let reads = "loader.tf-queue = { threads = 1, capacity = \"64 samples\" }";
+    let found = wrong(small.replace("loader.in-memory = {}", reads));
+    assert!(found.contains("the data set in memory and the buffers need"), "{found}");
     // Where all nodes have equal counts, a list equals a number, and "gpus" equals a list.
     let own = format!("{}\n", copies("copies_per_node = \"gpus\", loaders = \"per-rank\""));
     let counts = |nodes, job: &str| {

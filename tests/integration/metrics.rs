@@ -103,7 +103,11 @@ fn every_metric_of_a_report_has_the_same_value_in_its_json_output() {
         shipped(name, &[&usual[..], more].concat())
     };
     let circular = [("job.queue", "circular"), ("job.copies", "1"), ("run.steps", "400")];
-    let often = [("job.failures.mtbf", "20 min"), ("job.checkpoint.interval", "1 min")];
+    let often = [
+        ("job.failures.mtbf", "20 min"),
+        ("job.checkpoint.interval", "1 min"),
+        ("job.failures.read_back", "true"),
+    ];
     let twice = [("job.copies", "2"), ("run.steps", "175"), ("run.replications", "2")];
     let scenarios = [
         short("fletcher-lenet", &circular),

@@ -187,7 +187,8 @@ fn every_combination_of_choices_gives_a_scenario_or_names_the_memory_that_lacks(
         let other = scope.spawn(|| try_some(others));
         try_some(some) + other.join().expect("no panic")
     });
-    assert!(refused < tried / 5, "{refused} of {tried} are refused");
+    // Few of the larger models fit into one node.
+    assert!(refused < tried / 4, "{refused} of {tried} are refused");
 }
 
 /// Combinations that are tried unless the variable `FOREBAY_COMBINATIONS` says how many.

@@ -91,11 +91,17 @@ struct Builder<'s> {
     replication: u32,
     /// Number of files of a checkpoint of all job copies so far.
     checkpoint_files: u64,
-    /// Node of each device.
-    device_nodes: IdVec<Device, u32>,
-    /// Nodes and numbers of the GPUs of each device, if a fault names single GPUs.
-    gpus_of_devices: BTreeMap<DeviceId, Vec<(u32, u32)>>,
+    places: DevicePlaces,
     parts: Parts,
+}
+
+/// Where devices are.
+#[derive(Default)]
+struct DevicePlaces {
+    /// Node of each device.
+    nodes: IdVec<Device, u32>,
+    /// Nodes and numbers of the GPUs of each device, if a fault names single GPUs.
+    gpus: BTreeMap<DeviceId, Vec<(u32, u32)>>,
 }
 
 /// The components that belong to job copies, collected while the job copies are added.
@@ -163,8 +169,7 @@ impl<'s> Builder<'s> {
             lists: BTreeMap::new(),
             replication,
             checkpoint_files: 0,
-            device_nodes: IdVec::default(),
-            gpus_of_devices: BTreeMap::new(),
+            places: DevicePlaces::default(),
             parts: Parts::default(),
         }
     }
@@ -184,7 +189,7 @@ impl<'s> Builder<'s> {
     /// Returns the world with all components.
     fn world<'a>(self) -> World<'a> {
         let faults = self.faults();
-        let Builder { scenario, mut env, resources, parts, data, device_nodes, .. } = self;
+        let Builder { scenario, mut env, resources, parts, data, places, .. } = self;
         let datasets = scenario.datasets.iter().zip(0..);
         let mut loaders = parts.loaders;
         loaders.devices = parts.devices.len();
@@ -214,7 +219,7 @@ impl<'s> Builder<'s> {
             stagings: parts.stagings,
             background: parts.background,
             faults: Faults(faults.into_iter().collect()),
-            resources: Resources { all: resources, device_nodes },
+            resources: Resources { all: resources, device_nodes: places.nodes },
             watch: Watch::new(&Options::default(), Time::NEVER, None),
         }
     }

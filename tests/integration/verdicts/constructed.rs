@@ -482,7 +482,7 @@ const ROWS: &[Row] = &[
         INPUT,
         &[
             ("storage.s.file-server.bandwidth", "\"200 MB/s\""),
-            ("storage.c.memory", "{}"),
+            ("storage.c.file-server", "{ bandwidth = \"1 TB/s\" }"),
             ("job.checkpoint", "{ steps = 20, bytes = \"1 MB\", storage = \"c\" }"),
             ("job.failures", "{ mtbf = \"500 ms\", restart = \"50 ms\" }"),
             ("run.steps", "3000"),

@@ -54,9 +54,9 @@ impl Builder<'_> {
     /// Returns the accelerators that the GPUs of a fault are, or are a part of.
     fn on_gpus_of(&self, fault: &Fault) -> Vec<DeviceId> {
         let is_on = |device: DeviceId| {
-            let node = self.device_nodes[device];
+            let node = self.places.nodes[device];
             let of_node = |node: u32| fault.nodes.is_empty() || fault.nodes.contains(&node);
-            match self.gpus_of_devices.get(&device).filter(|_| !fault.gpus.is_empty()) {
+            match self.places.gpus.get(&device).filter(|_| !fault.gpus.is_empty()) {
                 None => of_node(node),
                 Some(all) => {
                     all.iter().any(|(node, gpu)| of_node(*node) && fault.gpus.contains(gpu))
@@ -97,7 +97,7 @@ impl Builder<'_> {
                 self.node = *node;
                 all.push((*node, self.gpu_at(*place)));
             }
-            self.gpus_of_devices.insert(d, all);
+            self.places.gpus.insert(d, all);
         }
         self.node = of_job;
     }

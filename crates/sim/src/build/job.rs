@@ -254,7 +254,7 @@ impl Builder<'_> {
                     _ => format!("gpu {gpu} learner {learner}"),
                 });
                 self.parts.devices.push(device);
-                self.device_nodes.push(self.node + of.job.node_of_stage(stage));
+                self.places.nodes.push(self.node + of.job.node_of_stage(stage));
             }
         }
     }
