@@ -96,7 +96,7 @@ pub(super) struct Layout {
 }
 
 impl Spread {
-    /// Returns the ways to try for a model of so many parameters on `nodes` nodes with `gpus` GPUs each, the best first.
+    /// Returns the splits to try for a model with `parameters` parameters on `nodes` nodes of `gpus` GPUs each, the best first.
     pub(super) fn ways(parameters: u64, (gpus, nodes): (u64, u64)) -> Vec<Spread> {
         let stages = (2..=nodes.min(MOST_STAGES)).filter(|stages| nodes.is_multiple_of(*stages));
         let pipelines = stages

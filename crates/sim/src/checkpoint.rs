@@ -32,7 +32,7 @@ pub(super) struct CheckpointRun {
     /// steps after which it is due.
     due: Time,
     due_steps: u64,
-    /// Time since when training waits for a checkpoint; `None` if it does not wait.
+    /// Start of the current wait of training for a checkpoint; `None` if training does not wait.
     waits: Option<Time>,
     /// Whether a checkpoint is due, and training waits until the one before is written.
     postponed: bool,

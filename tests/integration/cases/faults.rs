@@ -109,8 +109,8 @@ sync.allreduce = { gradients = "400 MB", backward = 0.5 }
 #[test]
 fn a_fault_of_all_gpus_by_number_is_one_of_the_node() {
     // System: two learners on each of two GPUs, which sum gradients in the GPUs' memory or average models there. Expectation: a
-    // fault of both GPUs is one of all GPUs; one of a single GPU takes at most as long, and longer than none; one of GPUs that
-    // the job does not use changes nothing, with a remark.
+    // fault that names both GPUs takes as long as one that names none. A fault of one GPU takes at most as long, and longer than no
+    // fault. A fault of GPUs that the job does not use changes nothing, and a remark says so.
     let averaging = "{ model-averaging = { parameters = \"400 MB\", period = 2 } }";
     for sync in ["{ allreduce = { gradients = \"400 MB\", backward = 0.5 } }", averaging] {
         let with = |fault: &str| {
@@ -202,7 +202,7 @@ fn verdicts_name_faults_of_every_part_of_the_cluster() {
     ] {
         assert_eq!(name(&[("fault", &format!("[{fault}]"))]), expected);
     }
-    // Of two faults, the one that limits the job is named.
+    // With a fault of the storage and one of a NIC, the verdict names the one of the NIC, which limits the job.
     let both =
         "[{ storage = \"s\", factor = 0.9 }, { link = \"nic\", nodes = [2], factor = 0.05 }]";
     assert_eq!(name(&[("fault", both)]), "the fault of NICs of node 2");

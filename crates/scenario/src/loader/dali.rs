@@ -13,9 +13,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// NVIDIA's DALI, pipelined and asynchronous as it is by default: readers, threads that work on samples on the host,
-/// and a stage that works on whole batches on the GPU. The GPU also runs the training steps. Each `Pipeline` belongs to one
-/// GPU, its `device_id`, and reads a part of the data set of its own, as `shard_id` and `num_shards` of its reader say, so that
-/// all keys count for one pipeline, and each model copy has one (DALI's user guide, "Multiple GPU Support" and "Sharding").
+/// and a stage that works on whole batches on the GPU. The GPU also runs the training steps. Each model copy
+/// has its own `Pipeline` on its own GPU (`device_id`), which reads its own shard of the data set (`shard_id`, `num_shards`). All
+/// keys count for one pipeline (DALI's user guide, "Multiple GPU Support" and "Sharding").
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Dali {

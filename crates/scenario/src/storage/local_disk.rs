@@ -162,7 +162,7 @@ impl LocalDisk {
         if let Some(law) = law {
             return Some(together(law));
         }
-        // The profile says how fast warm files are read; nothing limits other uses of the disk then.
+        // With a profile of warm reads the scenario need not write the disk's own bandwidth: checkpoints and copies are not limited.
         if access == Access::Warm && Fitted::of(check, access.measured(), layout).is_some() {
             return Some(Bandwidth::Fixed(f64::INFINITY));
         }

@@ -38,8 +38,8 @@ impl DataSets {
     }
 }
 
-/// Divides each data set into cache units with `cut`; units are numbered consecutively across all data sets that are `cached`, and
-/// others have none. Returns the units of each data set and the total number of units.
+/// Divides each data set that is `cached` into cache units with `cut`, and numbers the units of all data sets consecutively. A data
+/// set that is not cached has no units. Returns the units of each data set and the total number of units.
 fn units(
     datasets: &[Dataset],
     cached: &[bool],

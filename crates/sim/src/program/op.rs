@@ -81,7 +81,7 @@ pub(crate) enum Communicator {
     ExpertShard,
     /// Ranks of `ExpertData` that hold the same shards.
     ExpertReplica,
-    /// Ranks of `ExpertData` that shard a second copy of the parameters.
+    /// Ranks of `ExpertData` that shard a second copy of the parameters (hpZ), from which backward gathers.
     ExpertSecondary,
     /// Ranks of `Data` that train one model together, between exchanges that average parameters.
     Inner,
