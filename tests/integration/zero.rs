@@ -216,12 +216,13 @@ stage = {stage}
     }
 }
 
-/// A rank in a step: the present time, and the times from which the communicators are free: that of the ranks that shard states,
-/// and that of the ranks that hold the same shards [s].
+/// The clock of a rank in a step [s].
 struct Rank<'a> {
     of: &'a Sharded,
     now: f64,
+    /// Time from which the communicator of the ranks that shard states is free.
     free: f64,
+    /// Time from which the communicator of the ranks that hold the same shards is free.
     across: f64,
 }
 

@@ -272,7 +272,7 @@ pub(super) fn only_json() -> Vec<Metric> {
             recovery(job, |of| of.postponed_time)
         })
         .called("Waits for earlier checkpoints")
-        .means("Time for which training waits so."),
+        .means("Time for which training waits until earlier checkpoints are written."),
         Metric::json("jobs.recovery.backlog", count, Lower, |_, job| {
             recovery(job, |of| of.backlog)
         })

@@ -84,7 +84,7 @@ impl Kind for LocalDisk {
 
     fn path(&self, check: Check<'_>, at: NodeId, layout: &str) -> Option<RequestPath> {
         let access = self.access.get().copied().unwrap_or(Access::Cold);
-        // Where files are warm, the path is that of other uses of the disk, such as checkpoints.
+        // Warm files are read over `warm`. This path then serves the other uses of the disk, such as checkpoints.
         let asked = if access == Access::Warm { Access::Direct } else { access };
         let fit = Fitted::of(check, asked.measured(), layout);
         let law = fit.map(|fit| fit.law);

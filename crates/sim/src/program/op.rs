@@ -97,7 +97,7 @@ impl Communicator {
         [Communicator::Replica, Communicator::ExpertReplica],
     ];
 
-    /// Returns the kind for the parts of experts, if `experts` is true, where this is the one for dense parts of the model.
+    /// Returns the kind among ranks that hold the same experts, if `experts` is true; otherwise this kind.
     pub(crate) fn of(self, experts: bool) -> Communicator {
         match (self, experts) {
             (Communicator::Data, true) => Communicator::ExpertData,
