@@ -18,6 +18,7 @@ use super::device::{Device, State};
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
 use super::index::{CheckpointId, DeviceId, JobId, RecoveryId, Slab, WriteId};
+use super::invariant::broken;
 use super::jobs::Jobs;
 
 pub(super) use writes::{Saved, StatePart, Write, Writing};
@@ -212,8 +213,7 @@ impl Jobs {
         let all = &mut self.recoveries;
         let checkpoint = &mut all.checkpoints[c];
         let Some((mut saved, since)) = checkpoint.copying.take() else {
-            debug_assert!(false, "no state was copied aside");
-            return;
+            return broken("a state is copied aside before it is written");
         };
         saved.ready = env.now;
         checkpoint.schedule(env.now, saved.state.steps);
