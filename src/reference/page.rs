@@ -104,7 +104,7 @@ impl Page {
     pub(super) fn values(&mut self) {
         self.heading(2, "Values");
         self.paragraph(
-            "Quantities are texts with a unit: `\"10 Gbit/s\"`. A number without one is refused. What is counted is a number: `4`.",
+            "Quantities are texts with a unit: `\"10 Gbit/s\"`. A number without one is refused. Times may have several: `\"1 min 15 s\"`. What is counted is a number: `4`.",
         );
         for of in units::families() {
             self.line(&format!(

@@ -345,14 +345,14 @@ fn checkpoints(from: &str) -> String {
     let (to, table) = of_checkpoints(from);
     format!(
         "\n# [job.checkpoint] # state that is written, to go on from there after a failure\n\
-         # interval = \"30 min\" # from the end of one checkpoint until the next\n\
+         # interval = \"30 min\" # from when training goes on after a checkpoint until the next\n\
          # storage = \"{to}\"\n\
          # asynchronous = true # the job trains while it is written, after a pause to copy it aside\n\
          # pause = \"2 s\"\n\
          # [job.failures] # of nodes: what is lost, and how often a checkpoint should be written\n\
          # mtbf = \"5000 h\" # of each node\n\
          # restart = \"10 min\"\n\
-         # read_back = true # each node reads its part of the checkpoint before the job goes on\n\
+         # read_back = true # each rank reads what its GPU holds before the job goes on\n\
          {table}"
     )
 }

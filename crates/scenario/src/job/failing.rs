@@ -90,8 +90,8 @@ pub(super) struct FailureSettings {
     /// stream of its own over the links that data and gradients use too (default: false).
     read_back: Field<bool>,
     /// What happens to a node that fails: "replaced", another node takes its place and the files on its own disks are lost, or
-    /// "restarted", it keeps them. It matters where checkpoints are written to storages inside the nodes: without its part none of
-    /// them is complete, and the job begins again at step 0 (default: "replaced").
+    /// "restarted", it keeps them. It matters where checkpoints are written to storages inside the nodes: without the failed node's
+    /// part no checkpoint is complete, and the job begins again at step 0 (default: "replaced").
     node: Field<FailedNode>,
     /// Which node of the job fails at each time in `at`, counted from 0; it matters where only some nodes have parts of the
     /// checkpoints (default: a node drawn at random each time).

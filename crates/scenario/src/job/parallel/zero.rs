@@ -36,7 +36,7 @@ pub(crate) struct ZeroSettings {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct QuantisedSettings {
-    /// Bytes gathered, scales included, ÷ bytes of the parameters: 0.5 for 8 bits in place of 16.
+    /// Bytes gathered, scales included, ÷ bytes of the parameters, above 0 and up to 1: 0.5 for 8 bits in place of 16.
     #[schemars(required)]
     ratio: Field<Share>,
     /// Rate at which a GPU quantises its shard before each gather (default: infinite).
