@@ -1,5 +1,5 @@
-//! README and guide: their commands run and print the output that is shown, their scenarios resolve, their
-//! links have targets.
+//! README, guide and pages for contributors: their commands run and print the output that is shown, their scenarios
+//! resolve, their links have targets.
 //!
 //! Commands that begin with `forebay`, or with `cargo run --release --locked --`, run, page by page, in a scratch
 //! directory with copies of the repository's scenarios, recipes and data. Those of a block after the line `<!-- run short -->`, or `<!-- run short: N steps -->`,
@@ -10,6 +10,7 @@
 //! drawn.
 //! `FOREBAY_DOCS=write` replaces each block whose first line is that of a report.
 
+mod contributors;
 mod page;
 mod short;
 

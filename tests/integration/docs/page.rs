@@ -75,7 +75,7 @@ pub(super) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the README and all pages of the guide.
+/// Returns the README, all pages of the guide, and the pages for contributors.
 pub(super) fn pages() -> Vec<Page> {
     let entries = fs::read_dir(repository("docs/src")).expect("a guide");
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -83,7 +83,9 @@ pub(super) fn pages() -> Vec<Page> {
     paths.sort();
     let paths = paths.into_iter().map(|name| format!("docs/src/{name}"));
     let page = |path: String| Page { text: read(&repository(&path)), path };
-    std::iter::once("README.md".to_owned()).chain(paths).map(page).collect()
+    let contributors = ["ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned);
+    let all = std::iter::once("README.md".to_owned()).chain(paths).chain(contributors);
+    all.map(page).collect()
 }
 
 impl Page {
