@@ -35,22 +35,30 @@ impl Drawn {
         let parts: Vec<f64> = (0..stages).map(|_| generator.random_range(0.5..1.5)).collect();
         let all: f64 = parts.iter().sum();
         let micro: usize = generator.random_range(1..=12);
+        let shares: Vec<f64> = parts.into_iter().map(|part| part / all).collect();
+        let (forward, weights): (f64, f64) =
+            (generator.random_range(0.1..0.9), generator.random_range(0.05..0.95));
+        // In a V, activations and gradients cross each border in both directions and would share a link, if a stage sent the next
+        // one sooner than the one before had left.
+        let bytes = if v_shaped {
+            let least = shares.iter().copied().fold(1.0, f64::min);
+            let pass = forward.min((1.0 - forward) * (1.0 - weights)) * least / (2 * micro) as f64;
+            generator.random_range(0.0..0.95) * pass
+        } else {
+            generator.random_range(0.0..0.03)
+        };
         Drawn {
             schedule,
-            shares: parts.into_iter().map(|part| part / all).collect(),
+            shares,
             chunks: match schedule {
                 "interleaved-1f1b" => generator.random_range(2..=4),
                 "zb-v" => 2,
                 _ => 1,
             },
             micro: if interleaved { micro.div_ceil(3) * stages } else { micro },
-            forward: generator.random_range(0.1..0.9),
-            weights: generator.random_range(0.05..0.95),
-            link: Link {
-                // In a V both directions go both ways, and would share links.
-                bytes: if v_shaped { 0.0 } else { generator.random_range(0.0..0.03) },
-                latency: generator.random_range(0.0..0.03),
-            },
+            forward,
+            weights,
+            link: Link { bytes, latency: generator.random_range(0.0..0.03) },
         }
     }
 

@@ -60,8 +60,8 @@ pub(crate) fn zero_bubble_orders(stages: usize, micro: usize) -> Orders {
     (0..stages).map(of).collect()
 }
 
-/// Returns the order of ZB-V, whose stages have the chunks i and 2 p − 1 − i: made for as many micro-batches as fill
-/// the pipeline, without the passes of those that there are not.
+/// Returns the order of ZB-V, whose stages have the chunks i and 2 p − 1 − i: made for at least 2 p − 1 micro-batches;
+/// passes beyond `micro` are left out.
 pub(crate) fn v_shaped_orders(stages: usize, micro: usize) -> Orders {
     let of = |stage: usize| {
         let all = micro.max(2 * stages - 1);

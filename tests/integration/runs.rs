@@ -1,4 +1,4 @@
-//! Helpers of several test modules: scenarios, runs, and steady figures.
+//! Helpers of several test modules: scenarios, runs, comparisons, random numbers, and steady figures.
 
 use std::path::{Path, PathBuf};
 
@@ -50,8 +50,61 @@ pub(crate) fn step(job: &JobOutcome) -> f64 {
 }
 
 /// Checks that two values are equal except for rounding.
+#[track_caller]
 pub(crate) fn near(found: f64, expected: f64, what: &str) {
-    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
+    within(found, expected, 1e-6, what);
+}
+
+/// Checks that a value differs by at most this part from an expected one, or from zero by at most a thousandth of this part.
+#[track_caller]
+pub(crate) fn within(found: f64, expected: f64, tolerance: f64, what: &str) {
+    let most = tolerance * expected.abs().max(1e-3);
+    assert!((found - expected).abs() <= most, "{what}: {found}, not {expected}");
+}
+
+/// Random numbers that depend only on the seed (G. Steele et al., *Fast Splittable Pseudorandom Number Generators*, 2014).
+pub(crate) struct Draws(pub(crate) u64);
+
+impl Draws {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Returns a whole number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.bits() % end
+    }
+
+    /// Returns a whole number from `low` to `high`.
+    pub(crate) fn whole(&mut self, low: u32, high: u32) -> u32 {
+        low + self.below(u64::from(high - low + 1)) as u32
+    }
+
+    pub(crate) fn whether(&mut self) -> bool {
+        self.below(2) == 0
+    }
+
+    pub(crate) fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len() as u64) as usize]
+    }
+
+    /// Returns a number between these, uniformly.
+    pub(crate) fn uniform(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.share()
+    }
+
+    /// Returns a number between these, whose logarithm is uniform.
+    pub(crate) fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
+        low * (high / low).powf(self.share())
+    }
+
+    fn share(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
 }
 
 /// Figures over the steps after the first `skip`, averaged over all job copies.

@@ -1,7 +1,7 @@
 //! Verdicts on scenarios from a seeded generator, checked by brute force.
 
 use super::{broken, judged, long_step};
-use crate::runs::written;
+use crate::runs::{Draws, written};
 use forebay::scenario::Scenario;
 use forebay::verdict::all_lifted;
 
@@ -13,29 +13,6 @@ const TIMES: u64 = 3;
 /// Largest difference of gains that count as equal.
 const EQUAL: f64 = 0.03;
 
-/// Pseudo-random numbers (Vigna's splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
-        values[(self.next() % values.len() as u64) as usize]
-    }
-
-    /// Returns a log-uniform random number between two bounds.
-    fn between(&mut self, low: f64, high: f64) -> f64 {
-        let share = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
-        low * (high / low).powf(share)
-    }
-}
-
 /// Start of the table of a loader whose workers make whole batches.
 const OF_BATCHES: &str = "[job.loader.pytorch]\nworkers";
 /// Start of the table of a loader whose threads put samples into a queue.
@@ -44,12 +21,12 @@ const OF_SAMPLES: &str = "[job.loader.tf-queue]\ncapacity = \"50000 samples\"\nt
 /// Returns a job that reads from a server, with random limits, so that any of them may be the bottleneck. `loader` is the start of the
 /// loader's table.
 fn scenario(seed: u64, loader: &str, changes: &[(&str, &str)]) -> Scenario {
-    let mut draw = Numbers(seed);
-    let (cores, nic) = (draw.one_of(&[2, 4, 16]), draw.between(1e8, 4e9));
-    let (bandwidth, operations) = (draw.between(1e8, 4e9), draw.between(1e3, 4e4));
-    let (latency, stream) = (draw.between(1e-4, 2e-3), draw.between(5e7, 1e9));
-    let (batch, step) = (draw.one_of(&[8, 16, 32]), draw.between(5e-4, 1e-2));
-    let (workers, decode) = (draw.one_of(&[4, 8, 16, 32]), draw.between(1e-4, 3e-3));
+    let mut draw = Draws(seed);
+    let (cores, nic) = (draw.one_of(&[2, 4, 16]), draw.log_uniform(1e8, 4e9));
+    let (bandwidth, operations) = (draw.log_uniform(1e8, 4e9), draw.log_uniform(1e3, 4e4));
+    let (latency, stream) = (draw.log_uniform(1e-4, 2e-3), draw.log_uniform(5e7, 1e9));
+    let (batch, step) = (draw.one_of(&[8, 16, 32]), draw.log_uniform(5e-4, 1e-2));
+    let (workers, decode) = (draw.one_of(&[4, 8, 16, 32]), draw.log_uniform(1e-4, 3e-3));
     let text = format!(
         r#"
 name = "random"
