@@ -20,11 +20,20 @@ use super::runs::repository;
 
 /// Returns the scenario of a case with some keys changed, as by `--set`.
 pub(super) fn case(name: &str, changes: &[(&str, &str)]) -> Scenario {
+    resolved(name, changes).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Returns why a case is refused with these changes.
+fn refusal(name: &str, changes: &[(&str, &str)]) -> String {
+    resolved(name, changes).expect_err("a problem")
+}
+
+fn resolved(name: &str, changes: &[(&str, &str)]) -> Result<Scenario, String> {
     let file = ScenarioFile::open(&repository(&format!("tests/data/cases/{name}.toml")))
         .unwrap_or_else(|problems| panic!("{problems}"));
     let changes = changes.iter().map(|(key, value)| format!("{key}={value}").parse::<Override>());
     let changes: Vec<Override> = changes.map(|change| change.expect("an override")).collect();
-    file.resolve(&changes).unwrap_or_else(|problems| panic!("{problems}"))
+    file.resolve(&changes).map_err(|problems| problems.to_string())
 }
 
 /// Returns the report over all replications of a scenario.

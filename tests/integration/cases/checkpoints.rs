@@ -1,10 +1,9 @@
 //! Cases about checkpoints and failures, and a small program of its own that computes their times.
 
 use forebay::report::{self, Cause, JobOutcome, JobReport, RecoveryOutcome, StallCause, text};
-use forebay::scenario::ScenarioFile;
 
-use super::{case, report_of};
-use crate::runs::{repository, simulate, written};
+use super::{case, refusal, report_of};
+use crate::runs::{Draws, simulate, within, written};
 use crate::verdicts::judged;
 
 /// Returns the first job's report of a case.
@@ -22,26 +21,20 @@ fn end(job: &JobOutcome) -> f64 {
     job.steps.last().expect("a step").end
 }
 
-#[track_caller]
-fn near(found: f64, expected: f64, what: &str) {
-    let difference = (found - expected).abs();
-    assert!(difference <= 1e-3 * expected.abs() + 1e-6, "{what}: {found}, not {expected}");
-}
-
 #[test]
 fn asynchronous_checkpoints_that_fall_due_while_one_is_written_are_never_left_out() {
     // System: a checkpoint of 10 s after each step of 1 s, 40 steps. Expectation: by default training waits for the one before,
     // 10 s a step; otherwise all 39 are begun, and those not yet written take 10 GB each.
     let name = "f10-async-interval";
     let (waits, makespan) = recovery(name, &[]);
-    near(makespan, 2.0 + 38.0 * 10.0, "makespan");
+    within(makespan, 2.0 + 38.0 * 10.0, 1e-3, "makespan");
     assert_eq!((waits.checkpoints, waits.postponed, waits.backlog), (38, 38, 1), "{waits:?}");
-    near(waits.postponed_seconds, 38.0 * 9.0, "waits");
+    within(waits.postponed_seconds, 38.0 * 9.0, 1e-3, "waits");
     for (busy, written) in [("queue", 3), ("together", 0)] {
         let (of, makespan) = recovery(name, &[("job.checkpoint.when_busy", busy)]);
-        near(makespan, 40.0, busy);
+        within(makespan, 40.0, 1e-3, busy);
         assert_eq!((of.checkpoints, of.unwritten), (written, 39 - written), "{of:?}");
-        near(of.backlog_bytes, of.backlog as f64 * 10e9, busy);
+        within(of.backlog_bytes, of.backlog as f64 * 10e9, 1e-3, busy);
     }
 }
 
@@ -231,6 +224,28 @@ impl Follow<'_> {
 }
 
 impl System {
+    /// Draws a system whose checkpoints are written to `place`, and its failed nodes; the failure of each of `nodes` destroys
+    /// checkpoints or does not.
+    fn draw(draws: &mut Draws, place: Place, nodes: &[bool]) -> (System, Vec<u64>) {
+        let steps = 20 + draws.below(40);
+        let step = draws.uniform(0.3, 2.0);
+        let due = match draws.below(2) {
+            0 => Due::Steps(1 + draws.below(8)),
+            _ => Due::Seconds(draws.uniform(0.5, 8.0)),
+        };
+        let busy = [Busy::Synchronous, Busy::Wait, Busy::Queue, Busy::Together];
+        let busy = busy[draws.below(4) as usize];
+        let pause = if draws.below(2) == 0 { 0.0 } else { draws.uniform(0.05, 1.0) };
+        let number = draws.below(4);
+        let mut times: Vec<f64> =
+            (0..number).map(|_| draws.uniform(0.0, 1.5 * steps as f64 * step)).collect();
+        times.sort_by(f64::total_cmp);
+        let failed: Vec<u64> = times.iter().map(|_| draws.below(nodes.len() as u64)).collect();
+        let failures = times.into_iter().zip(failed.iter().map(|node| nodes[*node as usize]));
+        let (failures, restart) = (failures.collect(), draws.uniform(0.5, 10.0));
+        (System { step, steps, due, pause, busy, place, failures, restart }, failed)
+    }
+
     /// Follows the job from its start to its end.
     fn follow(&self) -> Times {
         let (times, saved) = (Times::default(), (0, 0.0));
@@ -292,58 +307,16 @@ impl System {
         let expected = self.follow();
         let what = format!("{what}: {self:?} {expected:?} {:?}", job.recovery);
         let of = job.recovery.expect("checkpoints");
-        near(end(job), expected.makespan, &what);
-        near(of.lost_seconds, expected.lost, &what);
-        near(of.down_seconds, expected.down, &what);
+        within(end(job), expected.makespan, 1e-3, &what);
+        within(of.lost_seconds, expected.lost, 1e-3, &what);
+        within(of.down_seconds, expected.down, 1e-3, &what);
         let counts = [of.checkpoints, of.postponed, of.backlog, of.from_start];
         let Times { written, postponed, backlog, from_start, .. } = expected;
         assert_eq!(counts, [written, postponed, backlog, from_start], "{what}");
         let stalled =
             job.stalls.iter().filter(|stall| stall.cause == StallCause::own(Cause::Fault));
         let stalled: f64 = stalled.map(|stall| stall.seconds).sum();
-        near(stalled, expected.lost + expected.down, &what);
-    }
-}
-
-/// Draws parameters (SplitMix64).
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Draws a system whose checkpoints are written to `place`; the failure of each of `nodes` destroys them or does not.
-    fn system(&mut self, place: Place, nodes: &[bool]) -> (System, Vec<u64>) {
-        let steps = 20 + self.below(40);
-        let step = self.between(0.3, 2.0);
-        let due = match self.below(2) {
-            0 => Due::Steps(1 + self.below(8)),
-            _ => Due::Seconds(self.between(0.5, 8.0)),
-        };
-        let busy = [Busy::Synchronous, Busy::Wait, Busy::Queue, Busy::Together];
-        let busy = busy[self.below(4) as usize];
-        let pause = if self.below(2) == 0 { 0.0 } else { self.between(0.05, 1.0) };
-        let number = self.below(4);
-        let mut times: Vec<f64> =
-            (0..number).map(|_| self.between(0.0, 1.5 * steps as f64 * step)).collect();
-        times.sort_by(f64::total_cmp);
-        let failed: Vec<u64> = times.iter().map(|_| self.below(nodes.len() as u64)).collect();
-        let failures = times.into_iter().zip(failed.iter().map(|node| nodes[*node as usize]));
-        let (failures, restart) = (failures.collect(), self.between(0.5, 10.0));
-        (System { step, steps, due, pause, busy, place, failures, restart }, failed)
+        within(stalled, expected.lost + expected.down, 1e-3, &what);
     }
 }
 
@@ -380,12 +353,12 @@ fn times_of_checkpoints_and_failures_agree_with_a_small_program() {
     for case in 0..400 {
         let (nodes, ranks) = (1 + draws.below(3), 1 + draws.below(4));
         let (all, each) = ((nodes * ranks) as f64, draws.below(2) == 0);
-        let bytes = draws.between(0.1e9, 12e9).round();
-        let bandwidth = draws.between(0.5e9, 4e9).round();
+        let bytes = draws.uniform(0.1e9, 12e9).round();
+        let bandwidth = draws.uniform(0.5e9, 4e9).round();
         let inside = draws.below(3) == 0;
         let replaced = draws.below(2) == 0;
         let (place, storage) = if inside {
-            let write = draws.between(0.5e9, 4e9).round();
+            let write = draws.uniform(0.5e9, 4e9).round();
             let bytes = if each { bytes / nodes as f64 } else { bytes };
             let storage = format!(
                 "{{ local-disk = {{ bandwidth = \"{bandwidth} B/s\", write_bandwidth = \"{write} B/s\" }} }}"
@@ -393,7 +366,7 @@ fn times_of_checkpoints_and_failures_agree_with_a_small_program() {
             let read = bytes / bandwidth;
             (Place { bytes, bandwidth: write, streams: f64::INFINITY, read }, storage)
         } else {
-            let stream = if draws.below(2) == 0 { draws.between(0.2e9, 4e9).round() } else { 1e12 };
+            let stream = if draws.below(2) == 0 { draws.uniform(0.2e9, 4e9).round() } else { 1e12 };
             let streams = stream * if each { all } else { 1.0 };
             let storage = format!(
                 "{{ file-server = {{ bandwidth = \"{bandwidth} B/s\", per_stream = \"{stream} B/s\" }} }}"
@@ -404,7 +377,7 @@ fn times_of_checkpoints_and_failures_agree_with_a_small_program() {
         };
         let lost = |node: u64| inside && replaced && (each || node == 0);
         let lost: Vec<bool> = (0..nodes).map(lost).collect();
-        let (system, failed) = draws.system(place, &lost);
+        let (system, failed) = System::draw(&mut draws, place, &lost);
         let checkpoint = format!(
             "{{ {}, bytes = \"{bytes} B\", writers = \"{}\" }}",
             system.checkpoint(),
@@ -442,8 +415,29 @@ fn every_rank_writes_its_part_of_a_checkpoint_in_a_stream_of_its_own() {
         let job = job_report("checkpoint-ranks", &[("job.checkpoint.writers", writers)]);
         job.recovery.and_then(|of| of.checkpoint_time.mean).expect("checkpoints")
     };
-    near(time("each"), 10.0, "each");
-    near(time("first"), 80.0, "first");
+    within(time("each"), 10.0, 1e-3, "each");
+    within(time("first"), 80.0, 1e-3, "first");
+}
+
+#[test]
+fn each_shard_of_the_first_model_copy_is_written_in_a_stream_of_its_own() {
+    // System: 80 GB from two copies of a model, each on a node of eight tensor-parallel ranks, to a server that gives 1 GB/s to each
+    // stream. Expectation: 10 s in the eight streams of the first copy, and 5 s in those of both.
+    for (writers, expected) in [("first", 10.0), ("each", 5.0)] {
+        let server = "{ file-server = { bandwidth = \"50 GB/s\", per_stream = \"1 GB/s\" } }";
+        let checkpoint =
+            format!("{{ steps = 5, bytes = \"80 GB\", storage = \"c\", writers = \"{writers}\" }}");
+        let changes = [
+            ("cluster.nodes", "2"),
+            ("job.nodes", "2"),
+            ("job.parallel.tensor", "{ ranks = 8, allreduces = 1, activations = \"1 B\" }"),
+            ("storage.c", server),
+            ("job.checkpoint", &checkpoint),
+        ];
+        let report = report_of(&written(JOB, &changes));
+        let recovery = report.jobs[0].recovery.as_ref().expect("checkpoints");
+        within(recovery.checkpoint_time.mean.expect("a time"), expected, 1e-3, writers);
+    }
 }
 
 #[test]
@@ -453,14 +447,14 @@ fn nodes_write_and_read_back_their_own_parts_on_their_own_disks() {
     // checkpoint is complete, and the job begins again at step 0.
     let of = |node: &str| recovery("checkpoint-local", &[("job.failures.node", node)]).0;
     let kept = of("restarted");
-    near(kept.writing_seconds / kept.checkpoints as f64, 20.0, "written");
-    near(kept.down_seconds, 20.0, "down");
-    near(kept.lost_seconds, 200.0 - 140.0, "lost");
+    within(kept.writing_seconds / kept.checkpoints as f64, 20.0, 1e-3, "written");
+    within(kept.down_seconds, 20.0, 1e-3, "down");
+    within(kept.lost_seconds, 200.0 - 140.0, 1e-3, "lost");
     assert_eq!((kept.read_backs, kept.from_start), (1, 0));
-    near(kept.read_back, 80e9, "read back");
+    within(kept.read_back, 80e9, 1e-3, "read back");
     let lost = of("replaced");
-    near(lost.down_seconds, 10.0, "down");
-    near(lost.lost_seconds, 200.0, "lost");
+    within(lost.down_seconds, 10.0, 1e-3, "down");
+    within(lost.lost_seconds, 200.0, 1e-3, "lost");
     assert_eq!((lost.read_backs, lost.from_start), (0, 1));
     assert_eq!(lost, recovery("checkpoint-local", &[]).0, "a failed node is replaced by default");
 }
@@ -486,8 +480,8 @@ fn the_report_says_what_is_read_back_and_what_failed_nodes_took_with_them() {
     let scenario = case("turn3/failures-restart", &short);
     let found = report_of(&scenario);
     let of = found.jobs[0].recovery.as_ref().expect("failures");
-    near(of.read_back_bytes.mean.expect("bytes"), 64.0 * 980e9, "bytes");
-    near(of.read_back_time.mean.expect("a time"), 64.0 * 980.0 / 60.0, "time");
+    within(of.read_back_bytes.mean.expect("bytes"), 64.0 * 980e9, 1e-3, "bytes");
+    within(of.read_back_time.mean.expect("a time"), 64.0 * 980.0 / 60.0, 1e-3, "time");
     let page = text::render(&found, 4000, false);
     assert!(page.contains("17 min 25 s of it to read 62.72 TB back after each"), "{page}");
     // Where failed nodes take checkpoints with them, that is said, and no interval is called the best one.
@@ -510,11 +504,7 @@ fn the_report_says_what_is_read_back_and_what_failed_nodes_took_with_them() {
 
 #[test]
 fn nodes_that_fail_are_checked_and_remarked() {
-    let wrong = |nodes: &str| {
-        let file = ScenarioFile::open(&repository("tests/data/cases/turn3/checkpoint-local.toml"));
-        let change = format!("job.failures.nodes={nodes}").parse().expect("an override");
-        file.expect("a case").resolve(&[change]).expect_err("wrong").to_string()
-    };
+    let wrong = |nodes: &str| refusal("turn3/checkpoint-local", &[("job.failures.nodes", nodes)]);
     let said = wrong("[8]");
     assert!(said.contains("node 8 fails, and the job has 8 nodes"), "{said}");
     assert!(said.contains("write numbers from 0 to 7"), "{said}");
@@ -543,7 +533,7 @@ fn jobs_that_write_checkpoints_together_are_named_with_what_other_start_times_br
     let overlap = |report: &report::Report| {
         report.jobs[0].recovery.as_ref().and_then(|of| of.checkpoint_overlap.mean).expect("writing")
     };
-    near(overlap(&report), 1.0, "overlap");
+    within(overlap(&report), 1.0, 1e-3, "overlap");
     let limit = verdict.limits.iter().find(|limit| limit.lever == "checkpoint-stagger");
     let limit = limit.unwrap_or_else(|| panic!("{}", verdict.text));
     assert_eq!(limit.key, "job.llm.stagger");
@@ -583,13 +573,13 @@ fn equal_jobs_with_one_copy_each_are_told_to_start_at_another_time() {
             .and_then(|of| of.checkpoint_time.mean)
             .expect("checkpoints")
     };
-    near(time(&report), 20.0, "together");
+    within(time(&report), 20.0, 1e-3, "together");
     let limit = verdict.limits.iter().find(|limit| limit.lever == "checkpoint-stagger");
     let limit = limit.unwrap_or_else(|| panic!("{}", verdict.text));
     assert!(limit.key.ends_with(".start"), "{}", limit.key);
     assert!((limit.after / 1.5 - 1.0).abs() < 0.05, "{limit:?}");
     let (apart, _) = judged(&written(&text("start = \"15 s\"\n"), &[]));
-    near(time(&apart), 10.0, "apart");
+    within(time(&apart), 10.0, 1e-3, "apart");
 }
 
 #[test]
@@ -598,7 +588,7 @@ fn the_overlap_of_checkpoints_is_that_of_their_transfers() {
     // below w, each transfers for 2 w - d, and beside the other for 2 (w - d) of it.
     let mut draws = Draws(7);
     for case in 0..200 {
-        let (alone, offset) = (draws.between(1.0, 8.0), draws.between(0.0, 12.0));
+        let (alone, offset) = (draws.uniform(1.0, 8.0), draws.uniform(0.0, 12.0));
         let checkpoint =
             format!("{{ steps = 2, bytes = \"{} MB\", storage = \"c\" }}", 1e3 * alone);
         let stagger = format!("{offset} s");
@@ -612,8 +602,13 @@ fn the_overlap_of_checkpoints_is_that_of_their_transfers() {
         let beside = 2.0 * (alone - offset).max(0.0);
         for job in simulate(&written(JOB, &changes)).jobs {
             let of = job.recovery.expect("checkpoints");
-            near(of.transfer_seconds, alone + beside / 2.0, &format!("case {case}: transfer"));
-            near(of.overlap_seconds, beside, &format!("case {case}: overlap"));
+            within(
+                of.transfer_seconds,
+                alone + beside / 2.0,
+                1e-3,
+                &format!("case {case}: transfer"),
+            );
+            within(of.overlap_seconds, beside, 1e-3, &format!("case {case}: overlap"));
         }
     }
 }

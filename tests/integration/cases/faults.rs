@@ -1,14 +1,10 @@
 //! Cases about faults: those of single GPUs, and faults as the limit that verdicts name.
 
-use super::super::runs::written;
+use super::super::runs::{Draws, within, written};
 use super::super::verdicts::judged;
-use super::case;
+use super::{case, report_of};
 use forebay::scenario::ScenarioFile;
 use forebay::sim::{self, Options};
-
-fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
-    assert!((found / expected - 1.0).abs() < tolerance, "{what}: {found}, not {expected}");
-}
 
 /// Two jobs on the same nodes, with data in memory.
 const SHARED: &str = r#"
@@ -40,20 +36,15 @@ fn a_fault_of_single_gpus_slows_the_jobs_that_train_on_them() {
     // System: two jobs on the same nodes, with random numbers of GPUs on each: job `a` takes the first of them, job `b` the next.
     // Models may be split over GPUs. Some GPUs of one node, or of both, are slow by a random factor. Expectation: a job's steps
     // take 10 ms ÷ factor if one of its GPUs is slow, since all its GPUs make each step together, and 10 ms otherwise.
-    let mut state = 7_u64;
-    let mut draw = |most: u64| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % most
-    };
+    let mut draws = Draws(7);
     for _ in 0..240 {
-        let [a, b] = [1 + draw(4), 1 + draw(4)];
-        let slow = draw(8);
-        let node = draw(2);
-        let factor = (100 + draw(800)) as f64 / 1000.0;
-        let others = draw(2) == 0;
+        let [a, b] = [1 + draws.below(4), 1 + draws.below(4)];
+        let slow = draws.below(8);
+        let node = draws.below(2);
+        let factor = (100 + draws.below(800)) as f64 / 1000.0;
+        let others = draws.whether();
         let nodes = if others { "[0, 1]".to_owned() } else { format!("[{node}]") };
-        let split = draw(3) == 0;
+        let split = draws.below(3) == 0;
         let parallel = |copies: u64| match split {
             true => "{ data.copies_per_node = 1, pipeline.shares = [0.5, 0.5] }".to_owned(),
             false => format!("{{ data.copies_per_node = {copies} }}"),
@@ -83,7 +74,7 @@ fn a_fault_of_single_gpus_slows_the_jobs_that_train_on_them() {
                 // Two stages of 5 ms work on different batches; the other one is ahead or behind once.
                 true => slowed(0.005) + 0.005 / 10.0,
             };
-            near(&format!("{job} {a} {b} {slow} {factor} {split}"), end / 10.0, expected, 1e-3);
+            within(end / 10.0, expected, 1e-3, &format!("{job} {a} {b} {slow} {factor} {split}"));
         }
     }
 }
@@ -119,7 +110,7 @@ fn a_fault_of_all_gpus_by_number_is_one_of_the_node() {
         };
         let of = |gpus: &str| format!("[{{ node = \"gpus\", {gpus}factor = 0.5 }}]");
         let (none, all) = (with("[]").0, with(&of("")).0);
-        near("all", all, 2.0 * none, 0.02);
+        within(all, 2.0 * none, 0.02, "all");
         assert_eq!(with(&of("gpus = [0, 1], ")).0, all);
         let (one, remarks) = with(&of("gpus = [1], "));
         assert!(1.2 * none < one && one <= all, "{none} {one} {all}");
@@ -155,7 +146,7 @@ fn verdicts_name_the_fault_that_limits_a_job() {
     let (_, verdict) = judged(&case("turn3/slow-nic", &[]));
     let first = verdict.limits.first().expect("a limit");
     assert_eq!((&*first.lever, &*first.resource), ("faults", "faults.node.nic"));
-    near("without the fault", first.after, 0.0539, 0.03);
+    within(first.after, 0.0539, 0.03, "without the fault");
     assert!(verdict.text.contains("is limited by the fault of NICs of node 2"), "{}", verdict.text);
     assert!(
         verdict.text.contains("With no fault of NICs of node 2 (fault) a step takes"),
@@ -171,7 +162,7 @@ fn needs_beside_a_fault_count_what_it_leaves() {
     let (_, verdict) = judged(&case("turn3/needs-fault", &[]));
     assert_eq!(verdict.limits.first().expect("a limit").resource, "faults.s");
     let needed = verdict.needs.iter().find(|need| need.resource == "s.bandwidth");
-    near("bandwidth", needed.expect("a need").needed, 256e6 / 0.15, 0.02);
+    within(needed.expect("a need").needed, 256e6 / 0.15, 0.02, "bandwidth");
     assert!(
         verdict.needs.iter().all(|need| !need.resource.ends_with("workers")),
         "{:?}",
@@ -181,29 +172,56 @@ fn needs_beside_a_fault_count_what_it_leaves() {
 
 #[test]
 fn verdicts_name_faults_of_every_part_of_the_cluster() {
-    // System: one part of a job's nodes is slow. Expectation: the verdict names this part, and what a step takes without.
-    let name = |changes: &[(&str, &str)]| {
-        let short = [("run.steps", "150"), ("run.replications", "1")];
-        let (_, verdict) = judged(&case("turn3/slow-nic", &[&short[..], changes].concat()));
-        verdict
-            .limits
-            .first()
-            .map(|first| first.name.clone())
-            .unwrap_or_else(|| verdict.text.clone())
+    // System: one part of a job's cluster is slow. Expectation: the verdict names this part, and what a step takes without the fault.
+    let gpus = ("cluster.node.intra", "{ kind = \"switch\", bandwidth = \"10 GB/s\" }");
+    let racks = ("cluster.network.racks", "{ nodes = 2, uplink = \"20 GB/s\" }");
+    let pcie = ("cluster.node.pcie", "\"16 GB/s\"");
+    let to_device = ("job.loader.pytorch.to_device", "true");
+    let short = [("run.steps", "150"), ("run.replications", "1")];
+    let long = ("run.steps", "600");
+    let limit = |changes: &[(&str, &str)], fault: &str| {
+        let fault = [("fault", fault)];
+        judged(&case("turn3/slow-nic", &[&short[..], changes, &fault].concat())).1
     };
-    for (fault, expected) in [
-        ("{ node = \"gpus\", nodes = [1], factor = 0.2 }", "the fault of GPUs of node 1"),
+    for (fault, more, expected) in [
+        ("{ node = \"gpus\", nodes = [1], factor = 0.2 }", &[][..], "the fault of GPUs of node 1"),
         (
             "{ node = \"gpus\", nodes = [1], gpus = [3], factor = 0.2 }",
+            &[],
             "the fault of GPU 3 of node 1",
         ),
-        ("{ node = \"cores\", nodes = [0, 3], factor = 0.1 }", "the fault of cores of nodes 0, 3"),
-        ("{ storage = \"s\", factor = 0.05 }", "the fault of `s`"),
+        (
+            "{ node = \"cores\", nodes = [0, 3], factor = 0.1 }",
+            &[],
+            "the fault of cores of nodes 0, 3",
+        ),
+        ("{ storage = \"s\", factor = 0.05 }", &[], "the fault of `s`"),
+        (
+            "{ link = \"intra\", nodes = [1], factor = 0.02 }",
+            &[gpus],
+            "the fault of links between GPUs of node 1",
+        ),
+        (
+            "{ link = \"uplink\", nodes = [1], factor = 0.01 }",
+            &[racks],
+            "the fault of rack uplinks of rack 1",
+        ),
+        (
+            "{ link = \"pcie\", nodes = [1], factor = 0.005 }",
+            &[pcie, to_device, long],
+            "the fault of host-to-device links of node 1",
+        ),
     ] {
-        assert_eq!(name(&[("fault", &format!("[{fault}]"))]), expected);
+        let verdict = limit(more, &format!("[{fault}]"));
+        let first = verdict.limits.first().unwrap_or_else(|| panic!("{fault}: {}", verdict.text));
+        assert_eq!(first.name, expected);
+        let sound = [&short[..], more, &[("fault", "[]")]].concat();
+        let sound = report_of(&case("turn3/slow-nic", &sound));
+        let sound = sound.jobs[0].figures.step_time.mean.expect("steps");
+        within(first.after, sound, 0.02, expected);
     }
     // With a fault of the storage and one of a NIC, the verdict names the one of the NIC, which limits the job.
     let both =
         "[{ storage = \"s\", factor = 0.9 }, { link = \"nic\", nodes = [2], factor = 0.05 }]";
-    assert_eq!(name(&[("fault", both)]), "the fault of NICs of node 2");
+    assert_eq!(limit(&[], both).limits[0].name, "the fault of NICs of node 2");
 }

@@ -1,10 +1,10 @@
 //! Cases about reads and caches: page caches that hold files from the start, that are bypassed, or that do not exist, and
 //! synthetic data.
 
-use super::super::runs::written;
-use super::{case, report_of};
+use super::super::runs::{Draws, within, written};
+use super::{case, refusal, report_of, resolved};
 use forebay::report::Report;
-use forebay::scenario::{Scenario, ScenarioFile};
+use forebay::scenario::Scenario;
 use forebay::sim::{self, Options};
 
 /// Returns the mean step times in the first epoch and in later ones [s].
@@ -15,27 +15,27 @@ fn epochs(report: &Report) -> [f64; 2] {
     })
 }
 
-fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
-    assert!((found / expected - 1.0).abs() < tolerance, "{what}: {found}, not {expected}");
-}
-
 #[test]
 fn access_decides_in_which_epochs_a_disk_is_read() {
-    // System: batches of 4 MB from a disk of 50 MB/s, 80 ms each, for steps of 20 ms; all fits into memory. Expectation:
-    // "warm": no read goes to the disk; "cold": those of the first epoch do; "direct" and "emulated": all do.
+    // System: batches of 40 files of 100 kB for steps of 20 ms. Four workers march in step: each reads a file while the others read
+    // theirs, from a disk of 50 MB/s in 4 · 2 ms, and decodes it in 1 ms; all fits into memory. Expectation: four batches every
+    // 40 (4 · 2 ms + 1 ms) from the disk, the last four in 20 ms each beside it; a step of 20 ms from memory, after 40 ms for the
+    // first batch of an epoch. "warm": no read goes to the disk; "cold": those of the first epoch do; "direct" and "emulated": all
+    // do.
+    let disk = (25.0 * 40.0 * (4.0 * 0.002 + 0.001) + 4.0 * 0.02) / 100.0;
+    let memory = (40.0 * 0.001 + 100.0 * 0.02) / 100.0;
     let access = |how: &str| {
         report_of(&case("turn3/f16-access", &[("storage.disk.local-disk.access", how)]))
     };
     for (how, [first, later]) in [
-        ("warm", [0.02, 0.02]),
-        ("cold", [0.09, 0.02]),
-        ("direct", [0.09, 0.09]),
-        ("emulated", [0.09, 0.09]),
+        ("warm", [memory, memory]),
+        ("cold", [disk, memory]),
+        ("direct", [disk, disk]),
+        ("emulated", [disk, disk]),
     ] {
         let found = epochs(&access(how));
-        // The first batches of a run and of an epoch come later than others.
-        near(&format!("{how}, first"), found[0], first, 0.1);
-        near(&format!("{how}, later"), found[1], later, 0.1);
+        within(found[0], first, 0.02, &format!("{how}, first"));
+        within(found[1], later, 0.02, &format!("{how}, later"));
     }
     let remarks =
         |how: &str| case("turn3/f16-access", &[("storage.disk.local-disk.access", how)]).remarks;
@@ -53,7 +53,7 @@ fn access_has_no_effect_on_nodes_without_page_cache() {
             &[("storage.disk.local-disk.access", how), ("cluster.node.page_cache", "none")],
         );
         let [first, later] = epochs(&report_of(&scenario));
-        near(how, later, first, 0.05);
+        within(later, first, 0.05, how);
         scenario.remarks
     };
     assert!(without("cold")[0].contains("`storage.disk.local-disk.access` has no effect"));
@@ -67,15 +67,6 @@ fn access_has_no_effect_on_nodes_without_page_cache() {
         ("cluster.node.page_cache", "{ capacity = \"300 MB\" }"),
     ];
     assert!(refusal("turn3/f16-access", &small).contains("the page cache holds 300 MB of 400 MB"));
-}
-
-/// Returns why a case is refused with these changes.
-fn refusal(name: &str, changes: &[(&str, &str)]) -> String {
-    let path = super::super::runs::repository(&format!("tests/data/cases/{name}.toml"));
-    let file = ScenarioFile::open(&path).expect("a scenario");
-    let changes = changes.iter().map(|(key, value)| format!("{key}={value}").parse());
-    let changes: Vec<_> = changes.map(|change| change.expect("an override")).collect();
-    file.resolve(&changes).expect_err("a problem").to_string()
 }
 
 /// A loader whose reads alone take time, on a node with memory.
@@ -97,21 +88,6 @@ loader.tf-queue = { threads = 1, capacity = "8 samples" }
 model.step = "1 us"
 "#;
 
-/// Pseudo-random numbers from 0 to 1, the same in every run.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> f64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + self.next() * (high - low)
-    }
-}
-
 #[test]
 fn reads_with_any_access_take_the_time_of_disk_or_page_cache() {
     // System: one thread reads `n` files of `b` bytes in each of two epochs, from a disk with a latency and a bandwidth of a
@@ -119,9 +95,9 @@ fn reads_with_any_access_take_the_time_of_disk_or_page_cache() {
     // when the last file is read, n·(latency + b ÷ disk) for an epoch from the disk, n·b ÷ cache for one from the page cache.
     let mut draws = Draws(16);
     for round in 0..240 {
-        let (bytes, disk) = (draws.between(1e4, 1e6).round(), draws.between(1e7, 1e9).round());
+        let (bytes, disk) = (draws.uniform(1e4, 1e6).round(), draws.uniform(1e7, 1e9).round());
         let (cache, latency) =
-            (draws.between(1e9, 1e10).round(), draws.between(0.0, 2e6).round() / 1e9);
+            (draws.uniform(1e9, 1e10).round(), draws.uniform(0.0, 2e6).round() / 1e9);
         let (access, of) =
             [("cold", 1.0), ("warm", 0.0), ("direct", 2.0), ("emulated", 2.0)][round % 4];
         let layout = ["{ file-per-sample = {} }", "{ shards = { samples = 8 } }"][round / 4 % 2];
@@ -145,12 +121,8 @@ fn reads_with_any_access_take_the_time_of_disk_or_page_cache() {
         let (from_disk, from_cache) =
             (latency * requests + 48.0 * bytes / disk, 48.0 * bytes / cache);
         let expected = of * from_disk + (2.0 - of) * from_cache + 1e-6;
-        near(
-            &format!("{access} {layout} {bytes} {disk} {cache} {latency}"),
-            makespan,
-            expected,
-            1e-3,
-        );
+        let what = format!("{access} {layout} {bytes} {disk} {cache} {latency}");
+        within(makespan, expected, 1e-3, &what);
     }
 }
 
@@ -162,7 +134,7 @@ fn warm_files_of_a_remote_target_do_not_cross_the_network() {
         ("job.0.loader.tf-queue.decode", "\"1 ms\""),
     ];
     let warm = sim::run(&written(READER, &remote), 0, &Options::default());
-    near("warm", warm.makespan, 96.0 * 1e-3, 1e-2);
+    within(warm.makespan, 96.0 * 1e-3, 1e-2, "warm");
     assert!(warm.resources.iter().all(|of| !of.name.contains("nic") || of.served == 0.0));
 }
 
@@ -172,7 +144,7 @@ fn a_node_without_page_cache_needs_no_memory_to_track_it() {
     // page cache, the caches would track 1.2 billion files.
     let scenario = case("turn3/page-cache-none", &[("run.steps", "20"), ("run.replications", "1")]);
     let report = report_of(&scenario);
-    near("step", report.jobs[0].figures.step_time.mean.expect("steps"), 0.1, 1e-3);
+    within(report.jobs[0].figures.step_time.mean.expect("steps"), 0.1, 1e-3, "step");
     assert!(sim::memory(&scenario).world < 1e7);
     assert!(
         refusal("turn3/page-cache-none", &[("cluster.node.page_cache", "{ capacity = \"1 GB\" }")])
@@ -186,14 +158,8 @@ fn a_node_without_page_cache_needs_no_memory_to_track_it() {
             ),
             ("cluster.node.page_cache", "{ capacity = \"1 GB\" }".to_owned()),
         ];
-        let path = super::super::runs::repository("tests/data/cases/turn3/page-cache-none.toml");
-        let changes = changes
-            .iter()
-            .map(|(key, value)| format!("{key}={value}").parse().expect("an override"));
-        ScenarioFile::open(&path)
-            .expect("a scenario")
-            .resolve(&changes.collect::<Vec<_>>())
-            .map_err(|p| p.to_string())
+        let changes = changes.each_ref().map(|(key, value)| (*key, value.as_str()));
+        resolved("turn3/page-cache-none", &changes)
     };
     assert!(direct("cold").is_err());
     // Nothing that bypasses the page cache is tracked.
@@ -206,10 +172,10 @@ fn synthetic_data_need_no_memory_and_have_no_first_epoch() {
     let all = case("turn3/f15-synthetic", &[]);
     let report = report_of(&all);
     assert!(report.jobs[0].first_epoch.is_none() && report.jobs[0].later_epochs.is_none());
-    near("step", report.jobs[0].figures.step_time.mean.expect("steps"), 0.78, 1e-3);
+    within(report.jobs[0].figures.step_time.mean.expect("steps"), 0.78, 1e-3, "step");
     // 140.9 GB of data, and nodes of 64 GiB.
     let large = report_of(&case("turn3/f17-synthetic-refused", &[]));
-    near("step", large.jobs[0].figures.step_time.mean.expect("steps"), 0.78, 1e-3);
+    within(large.jobs[0].figures.step_time.mean.expect("steps"), 0.78, 1e-3, "step");
     // Reading the same data is refused.
     let reads = [("job.loader", "{ tf-queue = { threads = 1, capacity = \"64 samples\" } }")];
     assert!(refusal("turn3/f17-synthetic-refused", &reads).contains("the data set in memory"));
@@ -228,5 +194,17 @@ fn write_bandwidth_has_an_effect_on_a_storage_for_checkpoints_only() {
             .any(|of| of.contains("write_bandwidth"))
     };
     assert!(unused(&[]));
-    assert!(!unused(&[("job.checkpoint.storage", "nvme")]));
+    let nvme = ("job.checkpoint.storage", "nvme");
+    assert!(!unused(&[nvme]));
+    // Each of 64 nodes writes its part of 980 GB at 6 GB/s; without the key at the disk's 12 GB/s.
+    let time = |bandwidth: &str| {
+        let short = [("run.steps", "100"), ("run.replications", "1")];
+        let written = [nvme, ("storage.nvme.local-disk", bandwidth)];
+        let report = report_of(&case("turn3/checkpoint-nvme", &[short, written].concat()));
+        let recovery = report.jobs[0].recovery.as_ref().expect("checkpoints");
+        recovery.checkpoint_time.mean.expect("a checkpoint")
+    };
+    let both = "{ bandwidth = \"12 GB/s\", write_bandwidth = \"6 GB/s\" }";
+    within(time(both), 980.0 / 64.0 / 6.0, 1e-3, "write_bandwidth");
+    within(time("{ bandwidth = \"12 GB/s\" }"), 980.0 / 64.0 / 12.0, 1e-3, "bandwidth");
 }
