@@ -1,6 +1,7 @@
 //! The `forebay new` command: written files run, whatever the options; invalid options are refused with the
 //! nearest valid name.
 
+use super::runs::{Draws, within};
 use super::support::{Place, forebay};
 use forebay::catalogue;
 use forebay::report;
@@ -9,6 +10,7 @@ use forebay::sim::{self, Options};
 use forebay::template::{
     DATASETS, LOADERS, PROBES, PlanAnswers, STORAGES, ScenarioAnswers, models,
 };
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -116,58 +118,45 @@ fn scenarios_generated_for_every_data_set_and_neural_network_are_accepted() {
 /// Numbers of GPUs of a node, and of nodes.
 const SIZES: ([u64; 4], [u64; 5]) = ([1, 2, 4, 8], [1, 2, 4, 16, 64]);
 
-/// Returns combination number `at` of all choices; the numbers of combinations that differ by one differ in the model.
-fn combination(at: usize) -> ScenarioAnswers {
-    let mut rest = at;
-    let mut next = |number: usize| {
-        let index = rest % number;
-        rest /= number;
-        index
-    };
-    let models = models();
-    let model = models[next(models.len())].to_owned();
-    let nodes = SIZES.1[next(SIZES.1.len())];
-    let gpu = catalogue::GPUS[next(catalogue::GPUS.len())].name.to_owned();
-    let gpus = SIZES.0[next(SIZES.0.len())];
-    let storage = STORAGES[next(STORAGES.len())].name.to_owned();
-    let loader = LOADERS[next(LOADERS.len())].name.to_owned();
-    let dataset = Some(DATASETS[next(DATASETS.len())].name.to_owned());
+fn combination(draws: &mut Draws) -> ScenarioAnswers {
     ScenarioAnswers {
-        model,
-        nodes,
-        gpu,
-        gpus,
-        storage,
-        loader,
-        dataset,
+        model: draws.one_of(&models()).to_owned(),
+        nodes: draws.one_of(&SIZES.1),
+        gpu: draws.one_of(&catalogue::GPUS).name.to_owned(),
+        gpus: draws.one_of(&SIZES.0),
+        storage: draws.one_of(&STORAGES).name.to_owned(),
+        loader: draws.one_of(&LOADERS).name.to_owned(),
+        dataset: Some(draws.one_of(&DATASETS).name.to_owned()),
         ..ScenarioAnswers::default()
     }
 }
 
 #[test]
-fn every_combination_of_choices_gives_a_scenario_or_names_the_memory_that_lacks() {
-    // System: each model on each GPU, number of GPUs and nodes, storage, loader and data set: a step through the 3.2 million combinations that
-    // has no factor in common with the numbers of choices meets each pair of choices. Expectation: a scenario that is accepted, of which some
-    // are run, or a refusal that names the memory that the model needs, and what to change.
-    let all = models().len()
-        * catalogue::GPUS.len()
-        * SIZES.0.len()
-        * SIZES.1.len()
-        * STORAGES.len()
-        * LOADERS.len()
-        * DATASETS.len();
-    let wanted = std::env::var("FOREBAY_COMBINATIONS").ok().and_then(|number| number.parse().ok());
+fn every_combination_of_choices_gives_a_scenario_or_names_the_missing_memory() {
+    // System: 240 random combinations of models, GPUs, numbers of GPUs and nodes, storages, loaders and data sets, in which each of them
+    // stands. Expectation: a scenario that is accepted, of which one in nine is run, or a refusal that names the memory that the model
+    // needs, and what to change.
+    let wanted = std::env::var("FOREBAY_NEW").ok().and_then(|number| number.parse().ok());
     let tried: usize = wanted.unwrap_or(COMBINATIONS);
-    // A step that is prime to all numbers of choices.
-    let step = (1..).map(|more| all / tried + more).find(|step| (2..=7).all(|of| step % of > 0));
-    let step = step.expect("a step");
-    let numbers: Vec<usize> = (0..tried).map(|at| at * step).collect();
-    let try_some = |numbers: &[usize]| {
+    let mut draws = Draws(52);
+    let drawn: Vec<ScenarioAnswers> = (0..tried).map(|_| combination(&mut draws)).collect();
+    let met: BTreeSet<(usize, String)> = drawn
+        .iter()
+        .flat_map(|of| {
+            let [nodes, gpus] = [of.nodes, of.gpus].map(|size| size.to_string());
+            let dataset = of.dataset.clone().unwrap_or_default();
+            let names = [&of.model, &of.gpu, &of.storage, &of.loader].map(String::clone);
+            names.into_iter().chain([dataset, nodes, gpus]).enumerate()
+        })
+        .collect();
+    let hardware = catalogue::GPUS.len() + SIZES.0.len() + SIZES.1.len();
+    let data = STORAGES.len() + LOADERS.len() + DATASETS.len();
+    assert_eq!(met.len(), models().len() + hardware + data, "{met:?}");
+    let try_some = |drawn: &[ScenarioAnswers]| {
         let mut refused = 0;
-        for (index, at) in numbers.iter().enumerate() {
-            let answers = combination(at % all);
+        for (index, answers) in drawn.iter().enumerate() {
             match answers.text() {
-                Ok(text) if index % 40 == 0 && answers.nodes < 16 => {
+                Ok(text) if index % 9 == 0 && answers.nodes < 16 => {
                     runs(&text, &format!("{answers:?}"));
                 }
                 Ok(_) => {}
@@ -182,7 +171,7 @@ fn every_combination_of_choices_gives_a_scenario_or_names_the_memory_that_lacks(
         }
         refused
     };
-    let (some, others) = numbers.split_at(numbers.len() / 2);
+    let (some, others) = drawn.split_at(drawn.len() / 2);
     let refused: usize = std::thread::scope(|scope| {
         let other = scope.spawn(|| try_some(others));
         try_some(some) + other.join().expect("no panic")
@@ -191,7 +180,7 @@ fn every_combination_of_choices_gives_a_scenario_or_names_the_memory_that_lacks(
     assert!(refused < tried / 4, "{refused} of {tried} are refused");
 }
 
-/// Combinations that are tried unless the variable `FOREBAY_COMBINATIONS` says how many.
+/// Combinations that are tried unless the variable `FOREBAY_NEW` says how many.
 const COMBINATIONS: usize = 240;
 
 fn text_of(model: &str, gpu: &str, nodes: u64) -> String {
@@ -203,8 +192,8 @@ fn text_of(model: &str, gpu: &str, nodes: u64) -> String {
 #[test]
 fn llama3_70b_on_64_nodes_is_split_as_people_do() {
     // System: 512 A100 or H100. Expectation: layers are split over the 8 GPUs of a node and over 4 or 8 nodes, with 8 micro-batches for each
-    // stage; the rest is data parallel, and GPUs compute more than 80 % of the time.
-    for gpu in ["a100-sxm4-80gb", "h100-sxm5"] {
+    // stage; the rest is data parallel. GPUs compute 83 % of the time, and faster ones 75.5 %.
+    for (gpu, share) in [("a100-sxm4-80gb", 0.83), ("h100-sxm5", 0.755)] {
         let text = text_of("llama3-70b", gpu, 64);
         let file = ScenarioFile::parse("new.toml", text.clone()).expect("a file");
         let changes = ["run.steps=2", "run.warm_up=0", "run.replications=1"];
@@ -220,7 +209,7 @@ fn llama3_70b_on_64_nodes_is_split_as_people_do() {
         let steps = &outcome.jobs[0].steps;
         let took = steps[1].end - steps[0].end;
         let computes = job.step.seconds(job.batch as f64) / (8.0 * stages as f64) / took;
-        assert!(computes > 0.75, "{gpu}: {computes}");
+        within(computes, share, 0.02, gpu);
     }
 }
 
@@ -439,10 +428,10 @@ fn the_next_command_after_new_quotes_a_file_name_with_a_space() {
 
 #[test]
 fn scenarios_of_models_on_sequences_sweep_a_key_that_matters_for_them() {
-    // System: models that work on sequences, spread in different ways. Expectation: the sweep is over micro-batches, the batch or
+    // System: models that work on sequences, spread in different ways. Expectation: the sweep is over stages, the batch or
     // accumulated steps, has at least two points, and all of them are accepted; other models sweep the loader's workers.
     for (model, gpu, nodes, batch, key) in [
-        // There is no memory for larger, and so for fewer, micro-batches.
+        // Larger micro-batches do not fit, so their number cannot fall.
         ("llama3-70b", "h100-sxm5", 64, None, "job.parallel.pipeline.stages"),
         ("llama2-7b", "a100-sxm4-80gb", 1, None, "job.batch"),
         ("bert-large", "a100-sxm4-80gb", 2, Some(1), "job.accumulation"),
