@@ -7,28 +7,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::runs::Draws;
 use forebay::report::JobOutcome;
 use forebay::scenario::{QueueKind, Scenario, ScenarioFile};
 use forebay::sim::{Options, run};
 
-/// A random number generator whose numbers depend only on the seed (G. Steele et al., *Fast Splittable
-/// Pseudorandom Number Generators*, 2014).
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, number: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % number as u64) as usize
-    }
-
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
-    }
-}
-
-const SPLITS: [&str; 18] = [
+const SPLITS: [&str; 20] = [
     "",
     "",
     "parallel.data.copies_per_node = 2",
@@ -41,6 +25,9 @@ const SPLITS: [&str; 18] = [
     "parallel.pipeline = { stages = 2, schedule = \"interleaved-1f1b\", chunks = 2, micro_batches = 4, activations = \"1 MB\" }",
     "parallel.pipeline = { stages = 2, schedule = \"zb-h1\", micro_batches = 4, activations = \"1 MB\" }\n\
      parallel.data.copies_per_node = 2",
+    "parallel.pipeline = { stages = 2, schedule = \"zb-v\", micro_batches = 4, activations = \"1 MB\", weight_gradients = 0.4 }\n\
+     parallel.data.copies_per_node = 2",
+    "parallel.pipeline = { stages = 4, schedule = \"zb-v\", micro_batches = 2, stages_per_node = 2, activations = \"1 MB\" }",
     "parallel.context = { ranks = 2, attentions = 3, keys_values = \"50 kB\" }",
     "parallel.context = { ranks = 2, attentions = 2, keys_values = \"50 kB\", exchange = \"exposed\" }\n\
      parallel.tensor = { ranks = 2, allreduces = 4, activations = \"100 kB\" }\n\
@@ -58,8 +45,20 @@ const SPLITS: [&str; 18] = [
     "parallel.pipeline = { stages = 1, schedule = \"gpipe\", micro_batches = 1 }\n\
      parallel.data.copies_per_node = 2",
 ];
-const SHARDS: [&str; 5] =
-    ["", "", "parallel.zero.stage = 1", "parallel.zero.stage = 2", "parallel.zero.stage = 3"];
+const SHARDS: [&str; 12] = [
+    "",
+    "",
+    "",
+    "",
+    "parallel.zero.stage = 1",
+    "parallel.zero.stage = 2",
+    "parallel.zero.stage = 3",
+    "parallel.zero = { stage = 1, groups = { size = 2 } }",
+    "parallel.zero = { stage = 2, groups = \"node\", quantised_weights = { ratio = 0.3, decompress = \"1 GB/s\" } }",
+    "parallel.zero = { stage = 3, groups = \"node\" }",
+    "parallel.zero = { stage = 3, secondary = \"node\" }",
+    "parallel.zero = { stage = 3, secondary = { size = 2 }, quantised_weights = { ratio = 0.5, compress = \"2 GB/s\" } }",
+];
 const EXCHANGES: [&str; 15] = [
     "",
     "sync.allreduce = { gradients = \"8 MB\" }",
@@ -140,14 +139,18 @@ fn text(draws: &mut Draws) -> String {
          [dataset.d]\nsamples = 400\nsample_size = \"20 kB\"\n\
          [[job]]\nname = \"j\"\ndataset = \"d\"\nstorage = \"s\"\nbatch = 8\nmodel.step = \"5 ms\"\n",
     );
-    let split = draws.one(&SPLITS);
+    let split = draws.one_of(&SPLITS);
     let least = if split.contains("per_node = 1") { 1 } else { 0 };
-    let _ = writeln!(text, "nodes = {}\n{split}", [1, 2, 4][least + draws.below(3 - least)]);
+    let _ = writeln!(
+        text,
+        "nodes = {}\n{split}",
+        [1, 2, 4][least as usize + draws.below(3 - least) as usize]
+    );
     let kinds: [&[&str]; 6] = [&SHARDS, &EXCHANGES, &LEARNERS, &FAILURES, &LOADERS, &OTHERS];
     for kind in kinds {
-        let _ = writeln!(text, "{}", draws.one(kind));
+        let _ = writeln!(text, "{}", draws.one_of(kind));
     }
-    text.replace("\"shared\"", draws.one(&["\"shared\"", "\"fifo\""]))
+    text.replace("\"shared\"", draws.one_of(&["\"shared\"", "\"fifo\""]))
 }
 
 /// Checks that all steps are done, that each instant of them is compute or stall, and that each sample is
