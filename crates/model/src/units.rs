@@ -17,6 +17,13 @@ pub struct Unit {
     denominator: f64,
 }
 
+impl Unit {
+    /// Returns `number` of this unit [SI unit].
+    fn si(&self, number: f64) -> f64 {
+        number * self.numerator / self.denominator
+    }
+}
+
 const fn unit(name: &'static str, numerator: f64, denominator: f64) -> Unit {
     Unit { name, numerator, denominator }
 }
@@ -182,24 +189,36 @@ impl<D: Dimension> Quantity<D> {
     }
 }
 
-/// Returns a time that is written in several units, as reports write it, the largest first: `1 min 15 s` [s]; `None` for anything
-/// else.
-fn sum_of_parts<D: Dimension>(text: &str) -> Option<f64> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    if D::WHAT != Time::WHAT || !words.len().is_multiple_of(2) {
-        return None;
+/// Returns a time that is written in several units, as reports write it: `1 min 15 s` [s]; `None` for any other text.
+///
+/// # Errors
+/// If a part has an unknown unit or is negative, or the units do not descend.
+fn sum_of_times(text: &str) -> Result<Option<f64>, UnitError> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (number, after) = match split(rest) {
+            Err(UnitError::TooLarge) => return Err(UnitError::TooLarge),
+            Err(_) => return Ok(None),
+            Ok(part) => part,
+        };
+        let (name, next) = after.split_at(after.find(char::is_whitespace).unwrap_or(after.len()));
+        parts.push((number, name));
+        rest = next.trim_start();
+    }
+    if parts.len() < 2 {
+        return Ok(None);
     }
     let (mut sum, mut last) = (0.0, f64::INFINITY);
-    for part in words.chunks_exact(2) {
-        let number: f64 = part[0].parse().ok().filter(|number| *number >= 0.0)?;
-        let unit = D::UNITS.iter().find(|unit| unit.name == part[1])?;
-        let size = unit.numerator / unit.denominator;
-        if size >= last {
-            return None;
+    for (number, name) in parts {
+        let unit = Time::UNITS.iter().find(|unit| unit.name == name);
+        let unit = unit.ok_or_else(|| not_a_unit::<Time>(name))?;
+        if number.is_sign_negative() || unit.si(1.0) >= last {
+            return Err(UnitError::WrongSum);
         }
-        (sum, last) = (sum + number * unit.numerator / unit.denominator, size);
+        (sum, last) = (sum + unit.si(number), unit.si(1.0));
     }
-    Some(sum)
+    if sum.is_finite() { Ok(Some(sum)) } else { Err(UnitError::TooLarge) }
 }
 
 impl<D: Dimension> FromStr for Quantity<D> {
@@ -213,10 +232,10 @@ impl<D: Dimension> FromStr for Quantity<D> {
             return Err(UnitError::NoUnit { what: D::WHAT, accepted: accepted() });
         }
         let Some(unit) = D::UNITS.iter().find(|unit| unit.name == name) else {
-            let parts = sum_of_parts::<D>(text).and_then(Self::new);
-            return parts.ok_or_else(|| not_a_unit::<D>(name));
+            let sum = if D::WHAT == Time::WHAT { sum_of_times(text)? } else { None };
+            return sum.and_then(Self::new).ok_or_else(|| not_a_unit::<D>(name));
         };
-        Self::new(number * unit.numerator / unit.denominator).ok_or(UnitError::TooLarge)
+        Self::new(unit.si(number)).ok_or(UnitError::TooLarge)
     }
 }
 
@@ -237,8 +256,10 @@ impl<D: Dimension> fmt::Display for Quantity<D> {
 pub fn si(text: &str) -> Option<f64> {
     let (number, name) = split(text).ok()?;
     let name = joined(name);
-    let unit = FAMILIES.iter().flat_map(|(_, units)| *units).find(|unit| unit.name == name)?;
-    Some(number * unit.numerator / unit.denominator).filter(|value| value.is_finite())
+    match FAMILIES.iter().flat_map(|(_, units)| *units).find(|unit| unit.name == name) {
+        Some(unit) => Some(unit.si(number)).filter(|value| value.is_finite()),
+        None => sum_of_times(text).ok()?,
+    }
 }
 
 /// Returns the unit's name without the space that reports put between a prefix and `/`: `k /s` becomes `k/s`.
@@ -266,10 +287,13 @@ pub fn schema<D: Dimension>() -> schemars::Schema {
         _ => unit.name.to_owned(),
     });
     let units: Vec<String> = units.collect();
+    let one = format!(r"\+?[0-9_]*\.?[0-9_]*([eE][+-]?[0-9]+)?\s*({})", units.join("|"));
+    // Times may be sums: `1 min 15 s`.
+    let more = if D::WHAT == Time::WHAT { format!(r"(\s+{one})*") } else { String::new() };
     schemars::json_schema!({
         "type": "string",
         "description": format!("{} with its unit: one of {}", D::WHAT, accepted::<D>()),
-        "pattern": format!(r"^\s*\+?[0-9_]*\.?[0-9_]*([eE][+-]?[0-9]+)?\s*({})\s*$", units.join("|")),
+        "pattern": format!(r"^\s*{one}{more}\s*$"),
         "examples": [D::EXAMPLE],
     })
 }
@@ -316,6 +340,9 @@ pub enum UnitError {
         /// The accepted unit that is most similar.
         nearest: Option<&'static str>,
     },
+    /// A time of several parts has a negative part, or its units do not descend.
+    #[error("a time of several units needs the larger unit first, without signs: `1 min 15 s`")]
+    WrongSum,
     /// The number is too large for a double.
     #[error("the value is too large")]
     TooLarge,

@@ -166,3 +166,40 @@ fn times_are_read_as_reports_write_them() {
     }
     assert!("1 GB 5 MB".parse::<Quantity<Size>>().is_err());
 }
+
+#[test]
+fn wrong_sums_of_times_are_reported_as_sums() {
+    for text in ["-1 min 5 s", "1 min -5 s", "15 s 1 min", "1 min 5 s 5 s"] {
+        let error = time(text).expect_err(text).to_string();
+        assert!(error.contains("the larger unit first, without signs"), "{text}: {error}");
+    }
+    assert_eq!(time("1e308 d 1 h"), Err(UnitError::TooLarge));
+    assert_eq!(time("1 h 1e999 s"), Err(UnitError::TooLarge));
+    let unknown = time("1 min 5 secs").expect_err("no such unit").to_string();
+    assert!(unknown.contains("`secs` is not a unit of a time (`s`?)"), "{unknown}");
+    let size = "1 GB 5 MB".parse::<Quantity<Size>>().expect_err("no sum").to_string();
+    assert!(size.contains("is not a unit of a size"), "{size}");
+}
+
+#[test]
+fn parts_of_sums_of_times_are_read_in_every_notation() {
+    for (text, expected) in
+        [("1_0 min 1_0 s", 610.0), (" 1min  15s ", 75.0), ("1e0 h .5 min", 3630.0)]
+    {
+        assert_eq!(time(text), Ok(expected), "{text}");
+        assert_eq!(si(text), Some(expected), "{text}");
+    }
+}
+
+#[test]
+fn the_schema_accepts_times_of_several_units_and_no_other_sums() {
+    let pattern = |schema: schemars::Schema| {
+        schema.to_value()["pattern"].as_str().expect("a pattern").to_owned()
+    };
+    for times in [schema::<Time>(), schema::<LongTime>()] {
+        let pattern = pattern(times);
+        assert_eq!(pattern.matches("(ps|ns|us|µs|ms|s|min|h|d)").count(), 2, "{pattern}");
+        assert!(pattern.ends_with(r"(ps|ns|us|µs|ms|s|min|h|d))*\s*$"), "{pattern}");
+    }
+    assert!(pattern(schema::<Size>()).ends_with(r"TiB|PiB)\s*$"));
+}
