@@ -38,9 +38,9 @@ impl Check<'_> {
         self.document.children(at).first().copied().unwrap_or(at)
     }
 
-    /// Remarks that a key has no effect, if the file sets the key.
-    pub(super) fn no_effect<T>(self, field: &Field<T>, why: &str) {
-        if let Some(at) = field.at {
+    /// Remarks that the key at document node `at` has no effect; `None` if the file does not set the key.
+    pub(super) fn no_effect(self, at: Option<NodeId>, why: &str) {
+        if let Some(at) = at {
             self.remark(format!("`{}` has no effect: {why}.", self.document.path(at)));
         }
     }

@@ -3,7 +3,7 @@
 
 use super::assumed::Assumed;
 use super::check::Check;
-use super::document::{NodeId, quoted};
+use super::document::quoted;
 use super::limits::{MOST_ASSUMED_UNITS, page_units};
 use super::settings::{ScenarioSettings, entries};
 use super::tiers::Parts;
@@ -29,7 +29,7 @@ impl ScenarioSettings {
             for key in ["nic", "storage_nic", "racks", "latency"] {
                 let why =
                     "every job copy is on one node, and nothing reads or writes over the network";
-                no_effect(check, check.find(&["cluster", "network", key]), why);
+                check.no_effect(check.find(&["cluster", "network", key]), why);
             }
         }
         let tree = parts.cluster.is_some_and(|cluster| {
@@ -39,7 +39,7 @@ impl ScenarioSettings {
         let several = |job: &Job| u64::from(job.copies_per_node) * job.gpus_per_copy() > 1;
         if !tree && !across && !jobs().any(several) {
             let why = "no job uses several GPUs of a node";
-            no_effect(check, check.find(&["cluster", "node", "intra"]), why);
+            check.no_effect(check.find(&["cluster", "node", "intra"]), why);
         }
     }
 
@@ -60,14 +60,6 @@ impl ScenarioSettings {
             }
         }
         Some(cluster)
-    }
-}
-
-/// Remarks that the key at document node `at` has no effect, if the key is set.
-fn no_effect(check: Check<'_>, at: Option<NodeId>, why: &str) {
-    if let Some(at) = at {
-        let path = check.document.path(at);
-        check.remark(format!("`{path}` has no effect: {why}."));
     }
 }
 

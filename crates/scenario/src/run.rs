@@ -59,8 +59,8 @@ impl RunSettings {
             Some(Some(_)) => Stop::Duration(self.duration.get()?.0),
         };
         if written {
-            check.no_effect(&self.precision, "the length of the run is written");
-            check.no_effect(&self.most, "the length of the run is written");
+            check.no_effect(self.precision.at, "the length of the run is written");
+            check.no_effect(self.most.at, "the length of the run is written");
         }
         let warm_up = self.warm_up.get().copied().unwrap_or(WarmUp::Auto);
         if let (WarmUp::Steps(leave_out), Stop::Steps(steps)) = (warm_up, stop)

@@ -58,10 +58,11 @@ impl ScenarioSettings {
         let uses = parts.uses(index);
         if staged + caches == 0.0 {
             let why = "no job copies its data set to this storage, and this storage holds no cache";
-            no_effect(check, at, "capacity", why);
+            check.no_effect(check.document.member(at, "capacity"), why);
         }
         if !uses.writes() {
-            no_effect(check, at, "write_bandwidth", "nothing is written to this storage");
+            let key = check.document.member(at, "write_bandwidth");
+            check.no_effect(key, "nothing is written to this storage");
         }
     }
 
@@ -139,7 +140,7 @@ fn remark_access(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Sto
         Access::Direct | Access::Cold if nodes.all(|node| node.page_cache.is_none()) => {
             let decides = check.profile.is_some() && parts.measured.get(index) == Some(&true);
             if !decides {
-                no_effect(check, at, "access", "nodes have no page cache");
+                check.no_effect(check.document.member(at, "access"), "nodes have no page cache");
             }
         }
         Access::Warm
@@ -151,14 +152,6 @@ fn remark_access(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Sto
             ));
         }
         Access::Direct | Access::Cold | Access::Warm | Access::Emulated => {}
-    }
-}
-
-/// Remarks that `key` of the storage at document node `at` has no effect, if it is written.
-fn no_effect(check: Check<'_>, at: NodeId, key: &str, why: &str) {
-    if let Some(written) = check.document.member(at, key) {
-        let path = check.document.path(written);
-        check.remark(format!("`{path}` has no effect: {why}."));
     }
 }
 

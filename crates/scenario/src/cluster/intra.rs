@@ -135,10 +135,10 @@ impl IntraSettings {
     fn tree(&self, check: Check<'_>, at: NodeId, kind: IntraKind, each: f64) -> Option<Tree> {
         if kind != IntraKind::Tree {
             let why = "`kind` is not \"tree\"";
-            check.no_effect(&self.switch, why);
-            check.no_effect(&self.uplink, why);
-            check.no_effect(&self.root, why);
-            check.no_effect(&self.nics, why);
+            check.no_effect(self.switch.at, why);
+            check.no_effect(self.uplink.at, why);
+            check.no_effect(self.root.at, why);
+            check.no_effect(self.nics.at, why);
             return Some(Tree::NONE);
         }
         let remedy = "write `switch = 2`: GPUs below each switch";

@@ -47,18 +47,18 @@ impl FaultSettings {
         };
         match what {
             Faulty::Storage(index) if !parts.uses(index).any() => {
-                check.no_effect(&self.storage, "no job uses this storage");
+                check.no_effect(self.storage.at, "no job uses this storage");
             }
             Faulty::Storage(index) if unlimited(index) => {
                 let why = "the storage has no limit of total bandwidth or `operations`";
-                check.no_effect(&self.storage, why);
+                check.no_effect(self.storage.at, why);
             }
             Faulty::Link(link) if parts.cluster.is_some_and(|on| !link.is_limited(on)) => {
-                check.no_effect(&self.link, "these links have no bandwidth limit");
+                check.no_effect(self.link.at, "these links have no bandwidth limit");
             }
             Faulty::Link(link) => self.remark_analytic(check, link, jobs()),
             Faulty::Gpus if jobs().all(|job| job.device != Device::Accelerator) => {
-                check.no_effect(&self.node, "all jobs train on cores");
+                check.no_effect(self.node.at, "all jobs train on cores");
             }
             _ => {}
         }
@@ -97,7 +97,7 @@ impl FaultSettings {
             used.into_iter().max().unwrap_or(0)
         };
         if most <= u64::from(*least) {
-            check.no_effect(&self.gpus, "no job uses these GPUs");
+            check.no_effect(self.gpus.at, "no job uses these GPUs");
         }
     }
 

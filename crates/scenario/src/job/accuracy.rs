@@ -156,7 +156,7 @@ impl AccuracySettings {
         let chosen = check.one_of(at, &choices, remedy)?;
         if chosen != 1 {
             let why = "it is used only with `least_epochs`";
-            check.no_effect(&self.critical_batch, why);
+            check.no_effect(self.critical_batch.at, why);
         }
         let law = match chosen {
             0 => EpochsLaw::Fixed(self.epochs.get()?.0),
@@ -168,8 +168,8 @@ impl AccuracySettings {
         };
         if !averages {
             let why = "models are not averaged";
-            check.no_effect(&self.per_learner, why);
-            check.no_effect(&self.per_step, why);
+            check.no_effect(self.per_learner.at, why);
+            check.no_effect(self.per_step.at, why);
         }
         let usual = if averages { CountedBatch::ModelCopy } else { CountedBatch::Global };
         Some(Accuracy {
@@ -246,7 +246,7 @@ impl Rules<'_> {
         }
         if !job.is_uneven() {
             self.check.no_effect(
-                &settings.staleness,
+                settings.staleness.at,
                 "all model copies update together, so no update is stale",
             );
         }

@@ -124,10 +124,10 @@ impl ModelSettings {
     }
 
     fn remark_memory(&self, check: Check<'_>, why: &str) {
-        check.no_effect(&self.optimizer, why);
-        check.no_effect(&self.memory, why);
+        check.no_effect(self.optimizer.at, why);
+        check.no_effect(self.memory.at, why);
         if !self.efficiency.is_written() && self.known().is_none() {
-            check.no_effect(&self.precision, why);
+            check.no_effect(self.precision.at, why);
         }
     }
 }

@@ -120,7 +120,7 @@ impl FailureSettings {
         let when = match check.one_of(at, &choices, remedy)? {
             0 => FailureTimes::Random { mtbf: self.mtbf.get()?.0, shape: self.shape(check)? },
             _ => {
-                check.no_effect(&self.shape, "it is used only with `mtbf`");
+                check.no_effect(self.shape.at, "it is used only with `mtbf`");
                 FailureTimes::At(self.times(check)?)
             }
         };
@@ -145,7 +145,7 @@ impl FailureSettings {
     fn nodes(&self, check: Check<'_>, when: &FailureTimes) -> Option<Vec<u32>> {
         let Some((at, list)) = self.nodes.given() else { return Some(Vec::new()) };
         let FailureTimes::At(times) = when else {
-            check.no_effect(&self.nodes, "with `mtbf` each node fails at times of its own");
+            check.no_effect(self.nodes.at, "with `mtbf` each node fails at times of its own");
             return Some(Vec::new());
         };
         let nodes: Option<Vec<u32>> = list.0.iter().map(|of| Some(of.get()?.small())).collect();
@@ -180,7 +180,7 @@ impl Rules<'_> {
     /// Remarks that `read_back` has no effect for a job that writes no checkpoints.
     pub(super) fn remark_read_back(&self, job: &Job) {
         if let (Some(settings), None) = (self.settings.failures.get(), &job.checkpoint) {
-            self.check.no_effect(&settings.read_back, "the job writes no checkpoints");
+            self.check.no_effect(settings.read_back.at, "the job writes no checkpoints");
         }
     }
 
@@ -208,15 +208,15 @@ impl Rules<'_> {
             Some(of) if of.path.is_remote() => "checkpoints are not on the job's nodes",
             Some(of) if of.path.is_memory() => {
                 let why = "what is in a node's memory is lost in any case";
-                return self.check.no_effect(&settings.node, why);
+                return self.check.no_effect(settings.node.at, why);
             }
             Some(_) if settings.node.get() == Some(&FailedNode::Restarted) => {
-                return self.check.no_effect(&settings.nodes, "a restarted node keeps its files");
+                return self.check.no_effect(settings.nodes.at, "a restarted node keeps its files");
             }
             Some(_) => return,
         };
-        self.check.no_effect(&settings.node, why);
-        self.check.no_effect(&settings.nodes, why);
+        self.check.no_effect(settings.node.at, why);
+        self.check.no_effect(settings.nodes.at, why);
     }
 
     /// Checks that the nodes that fail are nodes of the job.

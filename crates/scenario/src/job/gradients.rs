@@ -208,7 +208,7 @@ impl Rules<'_> {
         let cut = job.parallelism.as_ref().is_some_and(|of| of.micro_batches > 1);
         if let Some(model) = self.settings.model.get().filter(|_| !cut) {
             let why = "no batch is cut into micro-batches";
-            self.check.no_effect(&model.step_of, why);
+            self.check.no_effect(model.step_of.at, why);
         }
     }
 
@@ -219,7 +219,7 @@ impl Rules<'_> {
         if job.interval() == 1 && !counts {
             let why =
                 "model copies exchange nothing, and `accuracy` does not depend on the global batch";
-            self.check.no_effect(&self.settings.accumulation, why);
+            self.check.no_effect(self.settings.accumulation.at, why);
         }
     }
 

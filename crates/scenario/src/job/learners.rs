@@ -188,7 +188,7 @@ impl JobSettings {
     ) -> Vec<Kernels> {
         let Some(settings) = self.model_settings() else { return Vec::new() };
         if model.device != Device::Accelerator {
-            check.no_effect(&settings.occupancy, "the steps run on cores");
+            check.no_effect(settings.occupancy.at, "the steps run on cores");
             return Vec::new();
         }
         if let Some((at, occupancy)) = settings.occupancy.given() {

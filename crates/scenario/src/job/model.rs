@@ -251,7 +251,7 @@ impl ModelSettings {
         let name = self.catalogue.get().and_then(|model| model.known);
         let Some(longest) = name.and_then(catalogue::longest_sequence) else {
             return check.no_effect(
-                &self.sequence,
+                self.sequence.at,
                 "only transformers of the catalogue have a sequence length",
             );
         };

@@ -186,14 +186,14 @@ impl PipelineSettings {
         if self.schedule.is_written() {
             let remedy = "write `micro_batches = 8`";
             check.required(at, &self.micro_batches, "micro_batches", remedy);
-            check.no_effect(&self.overlap, "`schedule` decides which stages overlap");
+            check.no_effect(self.overlap.at, "`schedule` decides which stages overlap");
             self.remark_schedule(check, at);
         } else {
             let why = "no `schedule` is written";
-            check.no_effect(&self.micro_batches, why);
-            check.no_effect(&self.stages_per_node, why);
-            check.no_effect(&self.chunks, why);
-            check.no_effect(&self.weight_gradients, why);
+            check.no_effect(self.micro_batches.at, why);
+            check.no_effect(self.stages_per_node.at, why);
+            check.no_effect(self.chunks.at, why);
+            check.no_effect(self.weight_gradients.at, why);
         }
     }
 
@@ -205,16 +205,16 @@ impl PipelineSettings {
                 check.required(at, &self.chunks, "chunks", "write `chunks = 2`");
             }
             Some(ScheduleName::VShaped) => {
-                check.no_effect(&self.chunks, "stages of \"zb-v\" have two chunks");
+                check.no_effect(self.chunks.at, "stages of \"zb-v\" have two chunks");
             }
             _ => {
                 let why = "only stages of \"interleaved-1f1b\" have several chunks";
-                check.no_effect(&self.chunks, why);
+                check.no_effect(self.chunks.at, why);
             }
         }
         if !matches!(written, Some(ScheduleName::ZeroBubble | ScheduleName::VShaped)) {
             let why = "only \"zb-h1\" and \"zb-v\" compute weight gradients in a pass of their own";
-            check.no_effect(&self.weight_gradients, why);
+            check.no_effect(self.weight_gradients.at, why);
         }
     }
 

@@ -173,7 +173,7 @@ impl CheckpointSettings {
         if !asynchronous {
             let why =
                 "training waits until each checkpoint is written, unless `asynchronous = true`";
-            check.no_effect(&self.when_busy, why);
+            check.no_effect(self.when_busy.at, why);
         }
         Some(Checkpoint {
             every,
@@ -230,7 +230,7 @@ impl Rules<'_> {
         if let (Some(settings), false) = (self.settings.checkpoint.get(), job.has_copies_of_state())
         {
             let why = "no two ranks have the same state to write";
-            self.check.no_effect(&settings.writers, why);
+            self.check.no_effect(settings.writers.at, why);
         }
     }
 }

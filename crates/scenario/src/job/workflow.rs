@@ -75,9 +75,9 @@ impl JobSettings {
             return;
         }
         if job.copies == 1 {
-            check.no_effect(&self.arrivals, "the job has one copy");
+            check.no_effect(self.arrivals.at, "the job has one copy");
         } else if job.stagger == 0.0 {
-            check.no_effect(&self.arrivals, "without `stagger` all copies arrive at once");
+            check.no_effect(self.arrivals.at, "without `stagger` all copies arrive at once");
         }
     }
 

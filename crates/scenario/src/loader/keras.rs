@@ -80,7 +80,7 @@ impl Keras {
         };
         let last_buffer = self.max_queue_size.at.or(self.workers.at);
         if workers == 0 {
-            check.no_effect(&self.generator, "there are no workers");
+            check.no_effect(self.generator.at, "there are no workers");
         } else if let Some((at, generator)) = self.generator.given() {
             let graph = generator.graph(check, at, stage, queue, batch);
             return Some(ResolvedLoader { graph, last_buffer });
@@ -110,7 +110,7 @@ impl Keras {
         let processes = match self.generator.get() {
             Some(generator) => {
                 let why = "`generator.processes` decides whether workers are processes";
-                check.no_effect(&self.use_multiprocessing, why);
+                check.no_effect(self.use_multiprocessing.at, why);
                 generator.processes()
             }
             None => self.use_multiprocessing.get().copied().unwrap_or(false),
@@ -118,7 +118,7 @@ impl Keras {
         // Without workers the trainer makes the batches itself, and hands nothing over.
         let (none, threads) = (workers == 0, workers == 0 || !processes);
         if none && self.generator.get().is_none() {
-            check.no_effect(&self.use_multiprocessing, "there are no workers");
+            check.no_effect(self.use_multiprocessing.at, "there are no workers");
         }
         Workers { none, threads, gil: &self.gil, ipc: &self.ipc }
     }

@@ -146,7 +146,7 @@ impl Pytorch {
         let told = [(&self.in_order, false), (&self.iterable, true)];
         for (field, unlike) in told {
             if field.get() == Some(&unlike) {
-                check.no_effect(field, "one worker makes all batches, one after the other");
+                check.no_effect(field.at, "one worker makes all batches, one after the other");
             }
         }
     }

@@ -24,14 +24,14 @@ impl Workers<'_> {
     /// have no effect with this kind of workers.
     pub(super) fn lock(&self, check: Check<'_>) -> f64 {
         if self.none {
-            check.no_effect(self.ipc, "there are no workers");
+            check.no_effect(self.ipc.at, "there are no workers");
         } else if self.threads {
-            check.no_effect(self.ipc, "threads share the trainer's memory");
+            check.no_effect(self.ipc.at, "threads share the trainer's memory");
         }
         if self.threads {
             return self.gil.get().map_or(0.0, |share| share.0);
         }
-        check.no_effect(self.gil, "each process has its own interpreter");
+        check.no_effect(self.gil.at, "each process has its own interpreter");
         0.0
     }
 

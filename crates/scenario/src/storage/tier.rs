@@ -142,7 +142,7 @@ pub(super) fn caches(
         let (at, settings) = cache.given()?;
         let resolved = settings.resolve(check, at, &names, all);
         if storage.as_ref().is_some_and(|storage| storage.warm.is_some()) {
-            check.no_effect(cache, "page caches hold all files from the start");
+            check.no_effect(cache.at, "page caches hold all files from the start");
             return None;
         }
         resolved

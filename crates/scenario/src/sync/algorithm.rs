@@ -107,15 +107,15 @@ impl Chosen<'_> {
 pub(super) fn remark(check: Check<'_>, all: &[Chosen<'_>]) {
     let Some(first) = all.first() else { return };
     if all.iter().all(|one| one.named().is_none()) {
-        check.no_effect(first.chunk, "the library chooses the chunk size");
+        check.no_effect(first.chunk.at, "the library chooses the chunk size");
     } else if !all.iter().any(Chosen::is_pipelined) {
-        check.no_effect(first.chunk, "the algorithm does not work in chunks");
+        check.no_effect(first.chunk.at, "the algorithm does not work in chunks");
     }
     if all.iter().all(|one| one.named().is_some()) {
-        check.no_effect(first.library, "the algorithm is written");
+        check.no_effect(first.library.at, "the algorithm is written");
     }
     if all.iter().all(|one| one.named() != Some(Algorithm::Hierarchical)) {
-        check.no_effect(first.inner, "the algorithm is not \"hierarchical\"");
-        check.no_effect(first.outer, "the algorithm is not \"hierarchical\"");
+        check.no_effect(first.inner.at, "the algorithm is not \"hierarchical\"");
+        check.no_effect(first.outer.at, "the algorithm is not \"hierarchical\"");
     }
 }

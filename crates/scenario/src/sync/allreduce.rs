@@ -162,7 +162,7 @@ impl AllreduceSettings {
     fn remark(&self, check: Check<'_>, of: &OfModel) {
         self.sent().remark(check, of);
         if self.period() > 1 {
-            check.no_effect(&self.overlap, "parameters are averaged after the step");
+            check.no_effect(self.overlap.at, "parameters are averaged after the step");
         }
         let Some(measured) = self.transport.get().filter(|kind| kind.profile().is_some()) else {
             let sparse = matches!(self.compression.get(), Some(CompressionSettings::Sparse(_)));
@@ -171,10 +171,10 @@ impl AllreduceSettings {
         let why = "the profile says how long a collective takes";
         measured.remark(check);
         for name in [&self.algorithm, &self.inner, &self.outer] {
-            check.no_effect(name, why);
+            check.no_effect(name.at, why);
         }
-        check.no_effect(&self.library, why);
-        check.no_effect(&self.chunk, why);
+        check.no_effect(self.library.at, why);
+        check.no_effect(self.chunk.at, why);
     }
 
     fn chosen(&self, sparse: bool) -> Chosen<'_> {
@@ -197,11 +197,11 @@ impl AllreduceSettings {
         let measured = self.transport.get().is_some_and(|of| of.profile().is_some());
         let costs = self.transport.get().is_some_and(TransportSettings::counts_tensors);
         if !measured && !costs {
-            check.no_effect(&self.tensors, "all gradients are reduced together");
+            check.no_effect(self.tensors.at, "all gradients are reduced together");
         }
         let after = one.ready >= 1.0 && !of.shards_gradients;
         if after && self.period() == 1 && self.overlap.get() == Some(&true) {
-            check.no_effect(&self.overlap, "all gradients are reduced together, after backward");
+            check.no_effect(self.overlap.at, "all gradients are reduced together, after backward");
         }
     }
 
@@ -234,7 +234,7 @@ impl AllreduceSettings {
                 [_] if divisible.is_none() => "all gradients are one tensor, which is not split",
                 _ => "all gradients fit into one bucket",
             };
-            check.no_effect(&self.buckets, why);
+            check.no_effect(self.buckets.at, why);
         }
         buckets
     }

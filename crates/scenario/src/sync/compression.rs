@@ -68,7 +68,7 @@ impl CompressionSettings {
     pub(super) fn remark_servers(&self, check: Check<'_>) {
         if let Some(coding) = self.coding().get() {
             let why = "servers decompress at the rate of their `update`, and send uncompressed parameters";
-            check.no_effect(&coding.decompress, why);
+            check.no_effect(coding.decompress.at, why);
         }
     }
 }

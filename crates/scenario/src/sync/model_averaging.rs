@@ -61,7 +61,7 @@ impl AveragingSettings {
         let written = self.latency.get().map(|latency| latency.0);
         let includes_bytes = written.is_none() && of.averaging.is_some();
         if includes_bytes && of.ranks < 2 {
-            check.no_effect(&self.parameters, "the profile says how long an averaging takes");
+            check.no_effect(self.parameters.at, "the profile says how long an averaging takes");
         }
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         let whole = Bucket { bytes, raw: bytes, tensors: 1, ready: 1.0, compress: 0.0 };
@@ -109,22 +109,22 @@ impl AveragingSettings {
         let why = "the profile says how long a collective takes";
         measured.remark(check);
         for name in [&self.algorithm, &self.inner, &self.outer] {
-            check.no_effect(name, why);
+            check.no_effect(name.at, why);
         }
-        check.no_effect(&self.library, why);
-        check.no_effect(&self.chunk, why);
+        check.no_effect(self.library.at, why);
+        check.no_effect(self.chunk.at, why);
     }
 
     /// Remarks that keys about exchanges between GPUs have no effect, because there is only one GPU.
     fn remark_network(&self, check: Check<'_>) {
         let why = "models on one GPU are averaged in its memory";
         for name in [&self.algorithm, &self.inner, &self.outer] {
-            check.no_effect(name, why);
+            check.no_effect(name.at, why);
         }
-        check.no_effect(&self.library, why);
-        check.no_effect(&self.chunk, why);
-        check.no_effect(&self.transport, why);
-        check.no_effect(&self.fidelity, why);
+        check.no_effect(self.library.at, why);
+        check.no_effect(self.chunk.at, why);
+        check.no_effect(self.transport.at, why);
+        check.no_effect(self.fidelity.at, why);
     }
 
     fn chosen(&self) -> Chosen<'_> {

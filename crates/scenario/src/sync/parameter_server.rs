@@ -89,7 +89,7 @@ impl ParameterServerSettings {
         let given = self.parameters.is_written() || of.gradients.is_empty();
         let whole = self.overlap.get() == Some(&false) || !self.buckets.is_written();
         if given && whole {
-            check.no_effect(&self.backward, "nothing is sent during the backward pass");
+            check.no_effect(self.backward.at, "nothing is sent during the backward pass");
         }
     }
 

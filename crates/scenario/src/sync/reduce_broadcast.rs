@@ -122,10 +122,10 @@ impl ReduceBroadcastSettings {
         self.sent().remark(check, of);
         algorithm::remark(check, &self.both());
         if !self.is_per_layer() {
-            check.no_effect(&self.overlap, "packed gradients are sent as a whole");
+            check.no_effect(self.overlap.at, "packed gradients are sent as a whole");
         }
         if !self.overlaps() && (self.parameters.is_written() || of.gradients.is_empty()) {
-            check.no_effect(&self.backward, "nothing is sent during the backward pass");
+            check.no_effect(self.backward.at, "nothing is sent during the backward pass");
         }
     }
 

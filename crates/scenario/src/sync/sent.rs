@@ -37,10 +37,10 @@ impl Sent<'_> {
     pub(super) fn remark(&self, check: Check<'_>, of: &OfModel) {
         if self.bytes.is_written() {
             let why = format!("`{}` says how many bytes are sent", self.key);
-            check.no_effect(self.precision, &why);
+            check.no_effect(self.precision.at, &why);
         } else if !of.gradients.is_empty() {
-            check.no_effect(self.tensors, "the catalogue knows the model's layers");
-            check.no_effect(self.backward, "the catalogue knows the model's layers");
+            check.no_effect(self.tensors.at, "the catalogue knows the model's layers");
+            check.no_effect(self.backward.at, "the catalogue knows the model's layers");
         }
     }
 

@@ -209,7 +209,7 @@ impl Written<'_> {
             None => self.slack,
         };
         if of.ranks == 1 {
-            check.no_effect(self.consistency, "there is one model copy");
+            check.no_effect(self.consistency.at, "there is one model copy");
         }
         let place = server.place(check, of, self.costly);
         self.check_amount(check, at, pulled)?;
@@ -252,13 +252,13 @@ impl ServerSettings {
     fn place(&self, check: Check<'_>, of: &OfModel, costly: bool) -> ServerPlace {
         if self.placement.get() == Some(&Placement::WithWorkers) {
             let why = "servers share the NICs and cores of the job's nodes";
-            check.no_effect(&self.nic, why);
-            check.no_effect(&self.cores, why);
+            check.no_effect(self.nic.at, why);
+            check.no_effect(self.cores.at, why);
             return ServerPlace::WithWorkers;
         }
         if !self.update.is_written() && !costly {
             check.no_effect(
-                &self.cores,
+                self.cores.at,
                 "servers do no work: `update` is not written, and messages cost no core time",
             );
         }

@@ -136,13 +136,13 @@ impl TransportSettings {
         let Some(costs) = self.parts().0.get() else { return };
         let why = "the profile says how long a collective takes";
         for time in [&costs.latency, &costs.latency_inside] {
-            check.no_effect(time, why);
+            check.no_effect(time.at, why);
         }
         for rate in [&costs.per_stream, &costs.per_stream_inside, &costs.sum] {
-            check.no_effect(rate, why);
+            check.no_effect(rate.at, why);
         }
-        check.no_effect(&costs.efficiency, why);
-        check.no_effect(&costs.cpu, why);
+        check.no_effect(costs.efficiency.at, why);
+        check.no_effect(costs.cpu.at, why);
     }
 }
 
@@ -198,7 +198,7 @@ pub(super) fn refuse_profile(settings: &Field<TransportSettings>, check: Check<'
 pub(super) fn remark_servers(settings: &Field<TransportSettings>, check: Check<'_>) {
     if let Some(costs) = settings.get().and_then(|settings| settings.parts().0.get()) {
         let why = "servers sum pushed gradients at the rate of their `update`";
-        check.no_effect(&costs.sum, why);
+        check.no_effect(costs.sum.at, why);
     }
 }
 

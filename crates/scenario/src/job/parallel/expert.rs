@@ -248,7 +248,7 @@ impl ExpertSettings {
     fn load(&self, check: Check<'_>, ranks: u32) -> Load {
         if let Some((at, factor)) = self.capacity_factor.given() {
             check.no_effect(
-                &self.imbalance,
+                self.imbalance.at,
                 "`capacity_factor` pads the tokens of every rank to the same number",
             );
             if factor.0 < 1.0 {

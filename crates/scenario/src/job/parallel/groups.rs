@@ -121,7 +121,7 @@ impl Rules<'_> {
                 return false;
             }
             if copies == within && !self.check.lenient {
-                self.check.no_effect(written, one);
+                self.check.no_effect(written.at, one);
             }
         }
         let second = zero.secondary.get().is_some_and(|of| *of != GroupSettings::All);
