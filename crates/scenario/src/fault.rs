@@ -229,7 +229,7 @@ impl FaultSettings {
         let Some((at, list)) = self.gpus.given() else { return Some(Vec::new()) };
         if what != Faulty::Gpus {
             let remedy = "write `node = \"gpus\"`, or leave out `gpus`";
-            check.wrong(at, "only a fault of GPUs can be one of some of them", remedy);
+            check.wrong(at, "`gpus` applies only to faults of GPUs", remedy);
             return None;
         }
         if list.0.is_empty() {

@@ -49,6 +49,10 @@ impl FaultSettings {
             Faulty::Storage(index) if !parts.uses(index).any() => {
                 check.no_effect(self.storage.at, "no job uses this storage");
             }
+            Faulty::Storage(index) if is_only_read_warm(index, parts) => {
+                let why = "page caches hold all files of this storage";
+                check.no_effect(self.storage.at, why);
+            }
             Faulty::Storage(index) if unlimited(index) => {
                 let why = "the storage has no limit of total bandwidth or `operations`";
                 check.no_effect(self.storage.at, why);
@@ -74,29 +78,30 @@ impl FaultSettings {
         gpus: &[u32],
     ) {
         let (Some(cluster), Some(least)) = (parts.cluster, gpus.iter().min()) else { return };
+        let mut nodes = match nodes {
+            [] => (0..cluster.nodes).collect(),
+            some => some.to_vec(),
+        };
+        nodes.sort_unstable();
+        let mut used = vec![0_u64; nodes.len()];
         let mut first = 0_u32;
-        let mut used = Vec::new();
-        for job in parts.jobs.iter().flatten().filter(|job| job.device == Device::Accelerator) {
-            let copies = if cluster.share_nodes { 1 } else { job.copies };
-            for node in 0..copies.saturating_mul(job.nodes) {
-                let number = first.saturating_add(node);
-                if nodes.is_empty() || nodes.contains(&number) {
-                    let each = job.gpus_on(node % job.nodes);
-                    used.push(if cluster.share_nodes {
-                        each * u64::from(job.copies)
-                    } else {
-                        each
-                    });
+        for job in parts.jobs.iter().flatten() {
+            // Jobs that share nodes all begin at the first node, with all their copies.
+            let (apart, together) = match cluster.share_nodes {
+                true => (1, job.copies),
+                false => (job.copies, 1),
+            };
+            let end = first.saturating_add(apart.saturating_mul(job.nodes));
+            if job.device == Device::Accelerator {
+                let here = [first, end].map(|number| nodes.partition_point(|node| *node < number));
+                for at in here[0]..here[1] {
+                    let each = job.gpus_on((nodes[at] - first) % job.nodes);
+                    used[at] += each.saturating_mul(together.into());
                 }
             }
-            first = if cluster.share_nodes { 0 } else { first.saturating_add(copies * job.nodes) };
+            first = if cluster.share_nodes { 0 } else { end };
         }
-        let most = if cluster.share_nodes {
-            used.iter().sum()
-        } else {
-            used.into_iter().max().unwrap_or(0)
-        };
-        if most <= u64::from(*least) {
+        if used.into_iter().max().unwrap_or(0) <= u64::from(*least) {
             check.no_effect(self.gpus.at, "no job uses these GPUs");
         }
     }
@@ -126,6 +131,12 @@ impl FaultSettings {
 fn is_shared(index: usize, parts: Parts<'_>) -> bool {
     let storage = parts.storage.get(index).and_then(Option::as_ref);
     storage.is_some_and(|of| of.path.is_remote() && of.path.measured().is_none())
+}
+
+/// Returns whether all reads of storage number `index` come from page caches, and nothing is written to it.
+fn is_only_read_warm(index: usize, parts: Parts<'_>) -> bool {
+    let storage = parts.storage.get(index).and_then(Option::as_ref);
+    storage.is_some_and(|of| of.warm.is_some()) && !parts.uses(index).writes()
 }
 
 /// Returns whether a storage has no limit that requests share: no limit of bandwidth, operations, targets or writes.

@@ -151,8 +151,12 @@ impl FailureSettings {
         let nodes: Option<Vec<u32>> = list.0.iter().map(|of| Some(of.get()?.small())).collect();
         let nodes = nodes?;
         if nodes.len() != times.len() {
-            let what = format!("{} nodes for {} times in `at`", nodes.len(), times.len());
-            check.wrong(at, what, "write one node for each time, such as `nodes = [0]`");
+            let (given, wanted) = (counted(nodes.len(), "node"), counted(times.len(), "time"));
+            let example = vec!["0"; times.len().min(8)].join(", ");
+            let more = if times.len() > 8 { ", …" } else { "" };
+            let remedy =
+                format!("write one node for each time, such as `nodes = [{example}{more}]`");
+            check.wrong(at, format!("{given} for {wanted} in `at`"), remedy);
             return None;
         }
         Some(nodes)
@@ -174,6 +178,11 @@ impl FailureSettings {
         }
         Some(times)
     }
+}
+
+/// Returns a number with the noun `one` in the singular or plural: `1 node`, `2 nodes`.
+fn counted(number: usize, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
 impl Rules<'_> {
@@ -210,13 +219,17 @@ impl Rules<'_> {
                 let why = "what is in a node's memory is lost in any case";
                 return self.check.no_effect(settings.node.at, why);
             }
+            Some(_) if settings.mtbf.is_written() => return,
             Some(_) if settings.node.get() == Some(&FailedNode::Restarted) => {
                 return self.check.no_effect(settings.nodes.at, "a restarted node keeps its files");
             }
             Some(_) => return,
         };
         self.check.no_effect(settings.node.at, why);
-        self.check.no_effect(settings.nodes.at, why);
+        // With `mtbf`, `nodes` has no effect on any storage, which is said elsewhere.
+        if !settings.mtbf.is_written() {
+            self.check.no_effect(settings.nodes.at, why);
+        }
     }
 
     /// Checks that the nodes that fail are nodes of the job.
@@ -224,8 +237,13 @@ impl Rules<'_> {
         let Some(failures) = &job.failures else { return };
         if let Some(node) = failures.nodes.iter().find(|node| **node >= job.failing_nodes()) {
             let at = self.settings.failures.get().and_then(|settings| settings.nodes.at);
-            let what = format!("node {node} fails, and the job has {} nodes", job.failing_nodes());
-            let remedy = format!("write numbers from 0 to {}", job.failing_nodes() - 1);
+            let number = job.failing_nodes();
+            let what =
+                format!("node {node} fails, and the job has {}", counted(number as usize, "node"));
+            let remedy = match number {
+                1 => "write 0".to_owned(),
+                _ => format!("write numbers from 0 to {}", number - 1),
+            };
             self.check.wrong(at.unwrap_or(self.at), what, remedy);
         }
     }

@@ -225,11 +225,14 @@ impl CheckpointSettings {
 }
 
 impl Rules<'_> {
-    /// Remarks that `writers` has no effect where no two ranks hold the same state.
+    /// Remarks that `writers` has no effect where there is one parameter server, or no two ranks hold the same state.
     pub(super) fn remark_writers(&self, job: &Job) {
-        if let (Some(settings), false) = (self.settings.checkpoint.get(), job.has_copies_of_state())
-        {
-            let why = "no two ranks have the same state to write";
+        let Some(settings) = self.settings.checkpoint.get() else { return };
+        let why = match job.servers() {
+            Some(_) => "the only parameter server writes everything",
+            None => "no two ranks have the same state to write",
+        };
+        if !job.has_copies_of_state() {
             self.check.no_effect(settings.writers.at, why);
         }
     }

@@ -10,6 +10,7 @@ mod good;
 mod hostile;
 mod loaders;
 mod overrides;
+mod parts;
 mod profiles;
 mod remarks;
 mod schema;

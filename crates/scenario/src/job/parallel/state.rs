@@ -64,8 +64,12 @@ impl Job {
         parts.map(|(gpu, (bytes, node))| RankPart { node, bytes, file: file(gpu) }).collect()
     }
 
-    /// Returns whether it matters which model copies write a checkpoint: some of them hold the same state.
+    /// Returns whether it matters which model copies or parameter servers write a checkpoint: some copies hold the same state, or the
+    /// first of several servers could write the parts of all.
     pub fn has_copies_of_state(&self) -> bool {
+        if let Some(servers) = self.servers() {
+            return servers.number() > 1;
+        }
         let several = self.ranks() > self.expert_ranks();
         let grouped = self.sharding_copies() < self.ranks();
         let alike = |state: &State| {
