@@ -138,7 +138,7 @@ impl Spread {
         if self.zero < stage {
             return all - experts + experts / f64::from(self.experts);
         }
-        let sharded = |ranks: u32| match self.experts_are_whole(ranks) {
+        let sharded = |ranks: u32| match self.experts_are_distinct(ranks) {
             false => all / f64::from(ranks),
             true => {
                 let apart = f64::from(self.experts * self.context);
@@ -149,8 +149,8 @@ impl Spread {
         sharded(self.ranks) + if second { sharded(self.secondary) } else { 0.0 }
     }
 
-    /// Returns whether no two model copies of a group of `ranks` ranks hold the same experts.
-    fn experts_are_whole(&self, ranks: u32) -> bool {
+    /// Returns whether each expert is held by at most one model copy of a group of `ranks` ranks.
+    fn experts_are_distinct(&self, ranks: u32) -> bool {
         ranks < self.experts * self.context
     }
 
@@ -174,7 +174,7 @@ impl Spread {
         let mut state = State::default();
         for (stage, held) in [(3, held.parameters), (1, held.optimizer)] {
             let all = f64::from(self.tensor) * held / self.part(stage, (1.0, experts));
-            if self.zero >= stage && self.experts_are_whole(self.ranks) {
+            if self.zero >= stage && self.experts_are_distinct(self.ranks) {
                 state.experts += all * experts;
                 state.sharded += all * (1.0 - experts);
             } else if self.zero >= stage {

@@ -250,7 +250,7 @@ impl Log {
         self.remarks.take()
     }
 
-    /// Records a note: how a default was understood.
+    /// Records a note: a default that may differ from what the user expects.
     pub(super) fn note(&self, text: String) {
         self.notes.borrow_mut().push(text);
     }
@@ -294,9 +294,9 @@ impl Log {
         })
     }
 
-    /// Returns whether no problem has been recorded.
+    /// Returns whether no problem and no model that is too large has been recorded.
     pub(super) fn is_empty(&self) -> bool {
-        self.found.borrow().is_empty()
+        self.found.borrow().is_empty() && self.too_large.borrow().is_empty()
     }
 
     /// Returns whether the maximum number of problems is reached: further ones are only counted and need no wording.

@@ -135,9 +135,8 @@ impl Sync {
         if self.overlap { bucket.ready } else { bucket.ready.max(1.0) }
     }
 
-    /// Returns how many times `decompress` each of `ranks` GPUs needs for the gradients that it receives in a step: the sum of
-    /// all, or, where sparse gradients cannot be summed on their way, those of every other rank. What a rank has compressed
-    /// itself, it has uncompressed too.
+    /// Returns the number of ranks whose gradients each of `ranks` GPUs decompresses in a step: all but its own if they are sparse,
+    /// otherwise 1, the sum.
     #[must_use]
     pub fn received(&self, ranks: u32) -> f64 {
         if self.sparse { f64::from(ranks.saturating_sub(1)) } else { 1.0 }

@@ -18,8 +18,8 @@ pub struct OtherSchedule {
     pub footprints: Vec<Footprint>,
 }
 
-/// A job under other pipeline schedules, as far as its file would be accepted with them. They follow from the job's other
-/// settings, so that they are equal for all jobs.
+/// A job under other pipeline schedules, as far as its file would be accepted with them. Comparison ignores them: they follow from
+/// the job's other settings.
 #[derive(Debug, Clone, Default)]
 pub struct OtherSchedules(Arc<Vec<OtherSchedule>>);
 

@@ -131,7 +131,7 @@ impl ParallelSettings {
 }
 
 impl PipelineSettings {
-    /// Sets the schedule, as a file would that leaves out the share of gradients of weights unless it is set already.
+    /// Sets the schedule, and `chunks` if it needs them; keeps `weight_gradients` as written.
     pub(super) fn write(&mut self, schedule: Schedule) {
         let name = match schedule {
             Schedule::Gpipe => ScheduleName::Gpipe,
@@ -142,7 +142,7 @@ impl PipelineSettings {
         };
         self.schedule.value = Some(name);
         if let Schedule::Interleaved { chunks } = schedule {
-            // An override would have no place in the file either.
+            // A key counts as written if it has a place in the file: `chunks` takes that of the schedule.
             self.chunks = Field { at: self.schedule.at, value: Some(Count(chunks.into())) };
         }
     }

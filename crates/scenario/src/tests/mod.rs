@@ -14,6 +14,7 @@ mod parts;
 mod profiles;
 mod remarks;
 mod schema;
+mod sharding;
 
 use super::*;
 

@@ -70,10 +70,10 @@ impl Parallelism {
                 let tensors = (share * f64::from(bucket.tensors)).round() as u32;
                 let raw = share * bytes / f64::from(ranks);
                 let part = raw / (bucket.raw as f64).max(1.0);
-                let bytes = if bucket.bytes == bucket.raw {
+                let bytes = if !sync.sparse && bucket.bytes == bucket.raw {
                     raw
                 } else {
-                    part * bucket.bytes as f64 * self.gathered(sync, ranks)
+                    part * bucket.bytes as f64 * self.sparse_gather_factor(sync, ranks)
                 };
                 let (compress, parameters) = (bucket.compress * part, parameters * raw);
                 let [raw, parameters] = [raw, parameters].map(|bytes| bytes.round() as u64);
@@ -113,9 +113,10 @@ impl Parallelism {
         all.into_iter().filter(|of| of.bytes > 0).collect()
     }
 
-    /// Returns the number of ranks whose sparse gradients are gathered, for each model copy: those that split its
-    /// sequences; only one of `experts` model copies has the gradients of an expert. 1 for gradients that are summed.
-    fn gathered(&self, sync: &Sync, experts: u32) -> f64 {
+    /// Returns the factor by which gathered gradients exceed those of one rank for each model copy: a copy's sequences are split
+    /// over ranks with sparse gradients of their own, and only one of `experts` model copies has the gradients of an expert. 1 for
+    /// gradients that are summed.
+    fn sparse_gather_factor(&self, sync: &Sync, experts: u32) -> f64 {
         match sync.sparse {
             true => f64::from(self.context_ranks()) / f64::from(experts),
             false => 1.0,

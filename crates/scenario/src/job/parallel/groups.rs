@@ -20,7 +20,7 @@ pub(super) enum GroupSettings {
     All,
     /// The data parallel ranks of each node.
     Node,
-    /// As many neighbouring data parallel ranks.
+    /// Groups of this many neighbouring data-parallel ranks.
     Size(Field<Count<2, 1_000_000>>),
 }
 
@@ -69,13 +69,24 @@ impl Job {
             return 0.0;
         };
         let halves = |(operation, number): (Operation, u32)| {
-            let each = f64::from(number);
+            let each = f64::from(number) * self.share_between_nodes(of, operation);
             let in_each_step =
                 of.zero == 3 || of.zero == 2 && operation == Operation::ReduceScatter;
             if in_each_step { each * self.accumulation as f64 } else { each }
         };
         let all: f64 = operations(of.zero, of.micro_batches).into_iter().map(halves).sum();
-        1.0 - 2.0 / all
+        (1.0 - 2.0 / all).max(0.0)
+    }
+
+    /// Returns the share of the bytes of `operation`, half an allreduce among all data parallel ranks, that goes between nodes.
+    fn share_between_nodes(&self, of: &Parallelism, operation: Operation) -> f64 {
+        if operation != Operation::Allgather {
+            return 1.0;
+        }
+        let inside = of.secondary_copies.is_some_and(|copies| copies <= self.copies_per_node);
+        // Forward gathers from all ranks, and backward inside the node.
+        let gathers = if of.zero == 3 && inside { 0.5 } else { 1.0 };
+        gathers * of.quantised.map_or(1.0, |quantised| quantised.ratio)
     }
 }
 
@@ -124,10 +135,22 @@ impl Rules<'_> {
                 self.check.no_effect(written.at, one);
             }
         }
-        let second = zero.secondary.get().is_some_and(|of| *of != GroupSettings::All);
-        if of.zero < 3 && second {
-            let at = zero.secondary.at.unwrap_or(self.at);
-            let what = "a secondary partition is one of parameters, which are sharded at stage 3";
+        true
+    }
+
+    /// Checks that there is a secondary partition only at stage 3, and that it is smaller than the first; returns false and reports an
+    /// error if not.
+    pub(super) fn check_secondary(&self, job: &Job) -> bool {
+        let (Some(zero), Some(of)) = (self.zero(), &job.parallelism) else { return true };
+        let Some((at, secondary)) = zero.secondary.given() else { return true };
+        if *secondary == GroupSettings::All {
+            let what = "a secondary partition over all ranks would be the first one again";
+            let remedy = "write \"node\" or `{ size = 8 }`, or leave out `secondary`";
+            self.check.wrong(at, what, remedy);
+            return false;
+        }
+        if of.zero < 3 {
+            let what = "`secondary` needs `stage = 3`: lower stages do not shard parameters";
             self.check.wrong(at, what, "write `stage = 3`, or leave out `secondary`");
             return false;
         }
@@ -163,7 +186,7 @@ fn wrong_group(
     }
     if !size.is_multiple_of(context) {
         let what = format!(
-            "{size} ranks are no whole number of model copies, each of which has {context} ranks that split sequences"
+            "a group of {size} ranks is not a whole number of model copies: each copy has {context} context ranks"
         );
         return Some((what, "write a `size` that is a multiple of `context.ranks`"));
     }
@@ -174,7 +197,7 @@ fn wrong_group(
     }
     if !copies.is_multiple_of(experts) && !experts.is_multiple_of(copies) {
         let what = format!(
-            "a group of {copies} model copies would hold some experts more often than others, which {experts} copies hold together"
+            "a group of {copies} model copies would hold some experts twice: {experts} copies hold each expert once"
         );
         return Some((what, "write a `size` that is a multiple or a divisor of `expert.ranks`"));
     }

@@ -236,6 +236,11 @@ impl JobSettings {
             None => None,
         };
         let zero = parallel.zero.get();
+        // If the stage is missing or wrong, stage 3 stands in for it, so that other errors are reported too.
+        let stage = parallel.zero.given().map_or(0, |(at, zero)| {
+            let stage = check.required(at, &zero.stage, "stage", "write `stage = 3`");
+            stage.map_or(3, |stage| stage.small())
+        });
         let context_ranks = context.as_ref().map_or(1, |context| context.ranks);
         let group = |key: fn(&ZeroSettings) -> &Field<GroupSettings>| {
             zero.and_then(|zero| key(zero).get()?.copies(on_node, context_ranks))
@@ -255,10 +260,10 @@ impl JobSettings {
             tensor,
             context,
             expert,
-            zero: zero.and_then(|zero| zero.stage.get()).map_or(0, |stage| stage.small()),
+            zero: stage,
             shard_copies,
             secondary_copies,
-            quantised: zero.and_then(|zero: &ZeroSettings| zero.quantisation(check)),
+            quantised: zero.and_then(|zero| zero.quantisation(check)),
             weights: weights(model, &shares),
             swap: Vec::new(),
         })

@@ -49,9 +49,11 @@ impl Rules<'_> {
             let remedy = "leave out `copies_per_node`, or `stages_per_node` and `ranks_per_node`";
             self.check.wrong(at, what, remedy);
         }
-        let zero = self.check_zero(job) && self.check_shards(job, cluster);
+        let zero = self.check_zero(job) && self.check_secondary(job);
         let pieces = self.check_chunks(of, job.shares().len()) && self.check_pieces(job);
-        if !pieces || !zero || !self.check_groups(job, cluster) {
+        // Groups are laid out GPU by GPU.
+        if !pieces || !zero || !self.check_groups(job, cluster) || !self.check_shards(job, cluster)
+        {
             return;
         }
         if let Some(sync) = &job.sync

@@ -65,13 +65,10 @@ impl ZeroSettings {
     pub(super) fn quantisation(&self, check: Check<'_>) -> Option<Quantisation> {
         let (at, of) = self.quantised_weights.given()?;
         let ratio = check.required(at, &of.ratio, "ratio", "write `ratio = 0.5`")?.0;
-        if !(LEAST_RATIO..=1.0).contains(&ratio) {
+        if ratio < LEAST_RATIO {
             let at = of.ratio.at.unwrap_or(at);
-            check.wrong(
-                at,
-                "the ratio is out of range",
-                "write a number from 1e-6 to 1, such as 0.5",
-            );
+            let remedy = format!("write a number from {LEAST_RATIO} to 1, such as 0.5");
+            check.wrong(at, "the ratio is out of range", remedy);
             return None;
         }
         let rate =

@@ -53,7 +53,24 @@ impl Schedule {
     /// Returns the passes of stage number `stage` of `stages` with `all` micro-batches, in order.
     #[must_use]
     pub fn turns(self, stage: usize, stages: usize, all: usize) -> Vec<Turn> {
-        order(self, stage, stages, all)
+        let after = stages - 1 - stage;
+        match self {
+            Schedule::Gpipe => alternate(all, &whole(Forward, all), &whole(Backward, all)),
+            Schedule::OneForwardOneBackward => {
+                alternate(after, &whole(Forward, all), &whole(Backward, all))
+            }
+            Schedule::Interleaved { chunks } => {
+                let chunks = chunks as usize;
+                let ahead = 2 * after + (chunks - 1) * stages;
+                let turns = |pass| interleaved(pass, chunks, stages, all);
+                alternate(ahead, &turns(Forward), &turns(Backward))
+            }
+            Schedule::ZeroBubble { .. } => {
+                let turns = alternate(after, &whole(Forward, all), &whole(InputGradients, all));
+                defer_weights(&turns, stage, all)
+            }
+            Schedule::VShaped { .. } => v_shaped(stage, stages, all),
+        }
     }
 
     /// Returns the time from the first pass to the last, if each pass begins as soon as its stage is free and its input is
@@ -90,27 +107,6 @@ impl Schedule {
             }
         }
         free.into_iter().fold(0.0, f64::max)
-    }
-}
-
-fn order(schedule: Schedule, stage: usize, stages: usize, all: usize) -> Vec<Turn> {
-    let after = stages - 1 - stage;
-    match schedule {
-        Schedule::Gpipe => alternate(all, &whole(Forward, all), &whole(Backward, all)),
-        Schedule::OneForwardOneBackward => {
-            alternate(after, &whole(Forward, all), &whole(Backward, all))
-        }
-        Schedule::Interleaved { chunks } => {
-            let chunks = chunks as usize;
-            let ahead = 2 * after + (chunks - 1) * stages;
-            let turns = |pass| interleaved(pass, chunks, stages, all);
-            alternate(ahead, &turns(Forward), &turns(Backward))
-        }
-        Schedule::ZeroBubble { .. } => {
-            let turns = alternate(after, &whole(Forward, all), &whole(InputGradients, all));
-            defer_weights(&turns, stage, all)
-        }
-        Schedule::VShaped { .. } => v_shaped(stage, stages, all),
     }
 }
 
@@ -206,7 +202,7 @@ mod tests {
                 if schedule.chunks() > 1 { (turn.chunk + 1).to_string() } else { String::new() };
             format!("{letter}{chunk}")
         };
-        order(schedule, stage, stages, all).iter().map(letter).collect()
+        schedule.turns(stage, stages, all).iter().map(letter).collect()
     }
 
     #[test]
@@ -261,7 +257,7 @@ mod tests {
     /// Returns the maximum number of micro-batches (or micro-batch parts on a chunk) whose activations are held at once.
     fn most_held(schedule: Schedule, stage: usize, stages: usize, all: usize) -> u32 {
         let (mut held, mut most) = (0, 0);
-        for turn in order(schedule, stage, stages, all) {
+        for turn in schedule.turns(stage, stages, all) {
             match turn.pass {
                 Forward => held += 1,
                 Backward | WeightGradients => held -= 1,
@@ -303,7 +299,7 @@ mod tests {
             (V_SHAPED, &[Forward, InputGradients, WeightGradients]),
         ] {
             for stage in 0..4 {
-                let turns = order(schedule, stage, 4, 8);
+                let turns = schedule.turns(stage, 4, 8);
                 let chunks = 0..schedule.chunks() as usize;
                 assert_eq!(turns.len(), 8 * passes.len() * chunks.len(), "{schedule:?}");
                 for turn in chunks.flat_map(|c| passes.iter().map(move |p| (c, *p))) {
