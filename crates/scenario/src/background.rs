@@ -51,6 +51,11 @@ struct RequestSettings {
 }
 
 impl BackgroundSettings {
+    /// Returns the name of the storage that the load is on, if it is set.
+    pub(super) fn storage(&self) -> Option<&str> {
+        self.storage.get().map(String::as_str)
+    }
+
     /// Checks the table at document node `at` and returns its load; `None` if the table is invalid.
     pub(super) fn resolve(
         &self,

@@ -90,7 +90,7 @@ impl Check<'_> {
         None
     }
 
-    /// Records a note for readers of the results: how a default was understood.
+    /// Records a note for readers of the results: a default that may differ from what they expect.
     pub(super) fn note(self, text: String) {
         self.log.note(text);
     }

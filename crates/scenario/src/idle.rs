@@ -21,8 +21,8 @@ impl ScenarioSettings {
             let used = |path: fn(&Storage) -> &RequestPath| {
                 storage.is_some_and(|storage| path(storage).is_remote())
             };
-            uses.reads && used(Storage::reads)
-                || (uses.copies_from || uses.writes()) && used(|of| &of.path)
+            (uses.reads || uses.copies_from) && used(Storage::reads)
+                || uses.writes() && used(|of| &of.path)
         });
         let across = jobs().any(|job| job.nodes > 1 || job.servers().is_some());
         if !remote && !across {

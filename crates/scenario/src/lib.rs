@@ -113,7 +113,7 @@ pub struct Scenario {
     /// Remarks that a reader of results should know, one sentence each: settings without effect, and settings beyond the range
     /// that the profile's machine was measured at.
     pub remarks: Vec<String>,
-    /// How defaults were understood that a user may expect to be others.
+    /// Notes on defaults that may differ from what the user expects.
     pub notes: Vec<String>,
     /// Keys that the file sets, and defaults of the keys that it leaves out.
     pub origins: Origins,

@@ -225,6 +225,8 @@ impl ScenarioSettings {
         };
         let faults = self.faults(check, &storage_names, parts);
         self.check_tiers(check, parts);
+        self.check_own_limits(check, parts, layout);
+        self.check_warm(check, parts);
         self.check_caches(check, parts);
         self.remark_links(check, parts);
         let bounded = self.bound_page_caches(check, parts);

@@ -1,7 +1,9 @@
 //! Checks of tiers: data that is copied to a tier must fit there.
 
+use super::background::BackgroundSettings;
 use super::check::Check;
 use super::document::NodeId;
+use super::field::Field;
 use super::job::remarks::remark_tier_cache;
 use super::settings::{ScenarioSettings, entries};
 use super::storage::Service;
@@ -37,6 +39,28 @@ impl ScenarioSettings {
         parts.jobs.iter().flatten().for_each(|job| check_reading(check, parts, job));
     }
 
+    /// Reports the limits that storages with warm files leave out although something else than reads of these files uses them.
+    /// `layout` returns the name of the layout of the data on the storage with a given name.
+    pub(super) fn check_own_limits(
+        &self,
+        check: Check<'_>,
+        parts: Parts<'_>,
+        layout: impl Fn(&str) -> &'static str,
+    ) {
+        let settings = self.storage.get().map_or(&[][..], |all| &all.0);
+        let loads = entries(&self.background).iter().filter_map(Field::get);
+        let loaded: Vec<&str> = loads.filter_map(BackgroundSettings::storage).collect();
+        for (index, (name, field)) in settings.iter().enumerate() {
+            let storage = parts.storage.get(index).and_then(Option::as_ref);
+            let used = parts.uses(index).writes() || loaded.contains(&name.as_str());
+            if let (Some((at, settings)), true) = (field.given(), used)
+                && storage.is_some_and(|storage| storage.warm.is_some())
+            {
+                settings.check_own_limits(check, check.inside(at), layout(name));
+            }
+        }
+    }
+
     /// If storage `index` is a tier, checks that the data copied to the tier fits, and remarks if nothing is copied to it.
     fn check_tier(&self, check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Storage) {
         let Some(tier) = storage.tier else { return };
@@ -61,8 +85,8 @@ impl ScenarioSettings {
             check.no_effect(check.document.member(at, "capacity"), why);
         }
         if !uses.writes() {
-            let key = check.document.member(at, "write_bandwidth");
-            check.no_effect(key, "nothing is written to this storage");
+            let written = check.document.member(at, "write_bandwidth");
+            check.no_effect(written, "nothing is written to this storage");
         }
     }
 
@@ -144,7 +168,10 @@ fn remark_access(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Sto
             }
         }
         Access::Warm
-            if storage.warm.is_some() && uses.reads && storage.written.any() && !uses.writes() =>
+            if storage.warm.is_some()
+                && (uses.reads || uses.copies_from)
+                && storage.written.any()
+                && !uses.writes() =>
         {
             check.remark(format!(
                 "The limits of `storage.{}` have no effect: with `access = \"warm\"` page caches hold all of its files.",

@@ -61,7 +61,7 @@ impl Rules<'_> {
         }
         if preset == Preset::Pytorch && shared && self.settings.loaders_at().is_none() {
             self.check.note(format!(
-                "One loader on each node feeds the {copies} model copies of `{}` there: its keys count for the node. Under PyTorch's \
+                "One loader on each node feeds the {copies} model copies of `{}` there: its settings are per node. Under PyTorch's \
                  DDP each rank has a loader, with `num_workers` of its own: write `parallel.data.loaders = \"per-rank\"`, or \
                  \"per-node\" if this is meant.",
                 job.name

@@ -2,9 +2,13 @@
 
 use super::Job;
 use super::rules::Rules;
+use crate::check::Check;
+use crate::document::ROOT;
 use crate::fitting::size;
+use crate::settings::ScenarioSettings;
+use crate::tiers::Parts;
 use crate::{Dataset, Node, Scenario, Storage, Unit};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Job {
     /// Returns the memory that the job takes on each node [B]: the workers and full buffers of its loaders, its cache
@@ -32,20 +36,20 @@ impl Job {
 }
 
 impl Scenario {
-    /// Returns the capacity of the page cache of a `node` that runs `job` [B]: the capacity that the scenario file sets,
-    /// but at most the memory that is left beside workers, buffers, and data that is kept in memory as storage. `None`
-    /// if the node has no page cache.
+    /// Returns the capacity of the page cache of a `node` that runs `job`, beside the files that it holds from the start [B]: the
+    /// capacity that the scenario file sets, but at most the memory that is left beside workers, buffers, and data that is kept in
+    /// memory as storage. `None` if the node has no page cache.
     #[must_use]
     pub fn page_cache(&self, job: &Job, node: &Node) -> Option<f64> {
         let capacity = node.page_cache.as_ref()?.capacity;
-        let taken = if self.cluster.share_nodes {
+        let (taken, warm) = if self.cluster.share_nodes {
             let each = |job: &Job| self.taken(job) * f64::from(job.copies);
-            self.jobs.iter().map(each).sum::<f64>()
-                + self.warm(&self.jobs.iter().collect::<Vec<_>>())
+            (self.jobs.iter().map(each).sum::<f64>(), self.warm(self.jobs.iter()))
         } else {
-            self.taken(job) + self.warm(&[job])
+            (self.taken(job), self.warm([job]))
         };
-        Some(capacity.min((node.memory - taken - self.caches_in_memory()).max(0.0)))
+        let memory = node.memory - taken - self.caches_in_memory();
+        Some((capacity.min(memory) - warm).max(0.0))
     }
 
     /// Returns the memory that a copy of `job` takes on each node, page cache apart [B].
@@ -55,17 +59,10 @@ impl Scenario {
         job.memory(dataset) + if kept { job.resident(dataset) } else { 0.0 }
     }
 
-    /// Returns the part of a node's page cache that holds files from the start, for `jobs` on the node [B]. Jobs that read the
-    /// same files share them.
-    fn warm(&self, jobs: &[&Job]) -> f64 {
-        let mut files = BTreeMap::<_, f64>::new();
-        for job in jobs.iter().filter(|job| job.reads_data()) {
-            if self.storage[job.reads_from()].warm.is_some() {
-                let kept = files.entry((job.reads_from(), job.dataset)).or_default();
-                *kept = kept.max(job.resident(&self.datasets[job.dataset]));
-            }
-        }
-        files.values().fold(0.0, |sum, bytes| sum + bytes)
+    /// Returns the part of a node's page cache that holds files from the start, for `jobs` on the node [B].
+    fn warm<'j>(&self, jobs: impl IntoIterator<Item = &'j Job>) -> f64 {
+        let storage = |index: usize| self.storage.get(index);
+        warm_files(jobs, storage, |index| self.datasets.get(index))
     }
 
     /// Returns the capacity of all caches on tiers in memory [B].
@@ -77,6 +74,57 @@ impl Scenario {
 
     fn is_memory(&self, storage: usize) -> bool {
         self.storage[storage].path.is_memory()
+    }
+}
+
+/// Returns the size of the files that `jobs` on a node read and that its page cache holds from the start [B]. Jobs that read the
+/// same files share them.
+fn warm_files<'s, 'd, 'j>(
+    jobs: impl IntoIterator<Item = &'j Job>,
+    storage: impl Fn(usize) -> Option<&'s Storage>,
+    dataset: impl Fn(usize) -> Option<&'d Dataset>,
+) -> f64 {
+    let mut files = BTreeMap::<_, f64>::new();
+    for job in jobs.into_iter().filter(|job| job.reads_data()) {
+        let read = storage(job.reads_from()).filter(|storage| storage.warm.is_some());
+        if let (Some(_), Some(dataset)) = (read, dataset(job.dataset)) {
+            let kept = files.entry((job.reads_from(), job.dataset)).or_default();
+            *kept = kept.max(job.resident(dataset));
+        }
+    }
+    files.values().fold(0.0, |sum, bytes| sum + bytes)
+}
+
+impl ScenarioSettings {
+    /// Checks that the page caches of nodes that jobs share can hold all files that they hold from the start. The files of each job
+    /// alone have been checked before.
+    pub(crate) fn check_warm(&self, check: Check<'_>, parts: Parts<'_>) {
+        let Some(cluster) = parts.cluster.filter(|cluster| cluster.share_nodes) else { return };
+        let storage = |index: usize| parts.storage.get(index)?.as_ref();
+        let dataset = |index: usize| parts.datasets.get(index)?.as_ref();
+        let jobs: Vec<&Job> = parts.jobs.iter().flatten().collect();
+        let ends: BTreeSet<u32> = jobs.iter().map(|job| job.nodes.min(cluster.nodes)).collect();
+        let mut first = 0;
+        for end in ends {
+            let node = cluster.weakest(first..end).node;
+            let here = || jobs.iter().copied().filter(|job| job.nodes > first);
+            let each = here().map(|job| warm_files([job], storage, dataset));
+            let (all, most) = (warm_files(here(), storage, dataset), each.fold(0.0, f64::max));
+            first = end;
+            let cache = node.page_cache.filter(|cache| !cache.assumed);
+            let capacity = cache.map_or(f64::INFINITY, |cache| cache.capacity).min(node.memory);
+            if all > capacity && all > most {
+                let written = check.find(&["cluster", "node", "page_cache"]);
+                let at = check.blame(&[written, check.find(&["cluster", "node", "memory"])], ROOT);
+                let what = format!(
+                    "the page cache holds {} of {} that jobs together read with `access = \"warm\"`",
+                    size(capacity),
+                    size(all)
+                );
+                check.wrong(at, what, "write `access = \"cold\"`, or a page cache for all files");
+                return;
+            }
+        }
     }
 }
 

@@ -70,15 +70,22 @@ impl Kind for LocalDisk {
         let fit = |fit| Fitted::of(check, fit, layout);
         match (self.access.get()?, fit(Access::Warm.measured())) {
             (Access::Direct | Access::Cold | Access::Emulated, _) => None,
-            (Access::Warm, None) => Some(unlimited),
+            (Access::Warm, None) => Some(RequestPath { cpu: self.cpu(None), ..unlimited }),
             (Access::Warm, Some(Fitted { law, spread })) => Some(RequestPath {
                 bandwidth: together(law),
                 per_stream: law.per_stream,
                 latency: spread_out((law.latency - 1.0 / law.operations).max(0.0), spread),
                 operations: law.operations,
-                cpu: ReadCpu { fixed: law.cpu_fixed, per_byte: law.cpu_per_byte },
+                cpu: self.cpu(Some(law)),
                 ..unlimited
             }),
+        }
+    }
+
+    fn check_own_limits(&self, check: Check<'_>, at: NodeId, layout: &str) {
+        let asked = Access::Direct.measured();
+        if !self.bandwidth.is_written() && Fitted::of(check, asked, layout).is_none() {
+            let _reported = bandwidth_is_missing(check, at, asked);
         }
     }
 
@@ -96,9 +103,8 @@ impl Kind for LocalDisk {
             }
         };
         let or_infinite = |of: fn(ReadLaw) -> f64| law.map_or(f64::INFINITY, of);
-        let measured = law.map(|law| ReadCpu { fixed: law.cpu_fixed, per_byte: law.cpu_per_byte });
         Some(RequestPath {
-            bandwidth: self.bandwidth(check, at, (access, layout), law)?,
+            bandwidth: self.bandwidth(check, at, access, law)?,
             per_stream: self
                 .per_stream
                 .get()
@@ -108,7 +114,7 @@ impl Kind for LocalDisk {
                 .operations
                 .get()
                 .map_or_else(|| or_infinite(|law| law.operations), |given| given.0),
-            cpu: self.cpu.get().map(CpuSettings::resolve).or(measured).unwrap_or_default(),
+            cpu: self.cpu(law),
             service: self
                 .seek(check, access)
                 .map_or(Service::Link, |seek| Service::DiskHead { seek }),
@@ -153,7 +159,7 @@ impl LocalDisk {
         &self,
         check: Check<'_>,
         at: NodeId,
-        (access, layout): (Access, &str),
+        access: Access,
         law: Option<ReadLaw>,
     ) -> Option<Bandwidth> {
         if self.bandwidth.is_written() {
@@ -162,13 +168,17 @@ impl LocalDisk {
         if let Some(law) = law {
             return Some(together(law));
         }
-        // With a profile of warm reads the scenario need not write the disk's own bandwidth: checkpoints and copies are not limited.
-        if access == Access::Warm && Fitted::of(check, access.measured(), layout).is_some() {
-            return Some(Bandwidth::Fixed(f64::INFINITY));
+        // `check_own_limits` reports the missing bandwidth if something else than warm reads uses the disk.
+        if access != Access::Warm {
+            bandwidth_is_missing(check, at, access.measured())?;
         }
-        let part = format!("read.{}", access.measured());
-        check.unsaid(at, "bandwidth", "bandwidth = \"2 GB/s\"", &part)?;
         Some(Bandwidth::Fixed(f64::INFINITY))
+    }
+
+    /// Returns the core time that a request costs, which is `law`'s unless the file sets it.
+    fn cpu(&self, law: Option<ReadLaw>) -> ReadCpu {
+        let measured = law.map(|law| ReadCpu { fixed: law.cpu_fixed, per_byte: law.cpu_per_byte });
+        self.cpu.get().map(CpuSettings::resolve).or(measured).unwrap_or_default()
     }
 
     /// Returns the time from the end of an operation (which takes 1 ÷ `operations`) to the first byte [s]. The latency of the
@@ -177,6 +187,11 @@ impl LocalDisk {
         let served = if self.operations.is_written() { 0.0 } else { 1.0 / law.operations };
         (law.latency - served).max(0.0)
     }
+}
+
+/// Reports that neither the file nor the profile gives the bandwidth, and returns `None`; returns `Some` if keys may be missing.
+fn bandwidth_is_missing(check: Check<'_>, at: NodeId, measured: &str) -> Option<()> {
+    check.unsaid(at, "bandwidth", "bandwidth = \"2 GB/s\"", &format!("read.{measured}"))
 }
 
 /// A profile's fit of reads.

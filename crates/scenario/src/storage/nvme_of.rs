@@ -2,13 +2,13 @@
 
 use super::settings::{BandwidthSettings, CpuSettings, Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
-use super::{Access, Location, Queues, RequestPath, Written};
+use super::{Access, Bandwidth, Location, Queues, ReadCpu, RequestPath, Written};
 use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Positive};
-use forebay_model::units::{Bandwidth, Rate, Size, Time};
+use forebay_model::units::{Bandwidth as BytesPerSecond, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -34,7 +34,7 @@ pub(crate) struct NvmeOf {
     queue_depth: Field<Count<1, 65_536>>,
     /// Bandwidth of a queue: over TCP, the bandwidth of one connection and of the core that serves it (default:
     /// infinite).
-    queue_bandwidth: Field<Positive<Bandwidth>>,
+    queue_bandwidth: Field<Positive<BytesPerSecond>>,
     /// Time from request to first byte (default: 0 s).
     latency: Field<Varying<Time>>,
     /// Requests per second of the target, all nodes together (default: infinite).
@@ -49,7 +49,7 @@ pub(crate) struct NvmeOf {
     /// Capacity of the target for data sets that jobs copy to it (default: as much as they copy).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the target (default: as that of reads).
-    write_bandwidth: Field<Positive<Bandwidth>>,
+    write_bandwidth: Field<Positive<BytesPerSecond>>,
     /// Cache of the target's files on a tier of each node (default: nothing).
     cache: Field<CacheSettings>,
 }
@@ -78,26 +78,50 @@ impl Kind for NvmeOf {
     }
 
     fn warm(&self, _: Check<'_>, _: &str) -> Option<RequestPath> {
+        let unlimited = RequestPath::unlimited(Location::Node, Access::Warm);
         let warm = self.access.get() == Some(&Access::Warm);
-        warm.then(|| RequestPath::unlimited(Location::Node, Access::Warm))
+        warm.then(|| RequestPath { cpu: self.cpu(), ..unlimited })
     }
 
-    fn path(&self, check: Check<'_>, at: NodeId, _: &str) -> Option<RequestPath> {
+    fn check_own_limits(&self, check: Check<'_>, at: NodeId, _: &str) {
         let remedy = "write `bandwidth = \"10 GB/s\"`";
-        let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);
-        let queues = check.required(at, &self.queues, "queues", "write `queues = 8`");
+        let _reported = check.required(at, &self.bandwidth, "bandwidth", remedy);
+        let _reported = check.required(at, &self.queues, "queues", "write `queues = 8`");
+    }
+
+    fn path(&self, check: Check<'_>, at: NodeId, layout: &str) -> Option<RequestPath> {
         let access = self.access.get().copied().unwrap_or(Access::Cold);
-        Some(RequestPath {
-            latency: time_or_none(check, &self.latency)?,
-            bandwidth: bandwidth?.resolve(),
-            queues: Some(Queues {
-                number: queues?.small(),
+        if access != Access::Warm {
+            self.check_own_limits(check, at, layout);
+        }
+        let needed = access != Access::Warm || self.bandwidth.is_written();
+        let bandwidth = match self.bandwidth.get() {
+            Some(bandwidth) => bandwidth.resolve(),
+            None if needed => return None,
+            None => Bandwidth::Fixed(f64::INFINITY),
+        };
+        let queues = match self.queues.get() {
+            Some(queues) => Some(Queues {
+                number: queues.small(),
                 depth: self.queue_depth.get().map_or(DEPTH, |depth| depth.small()),
                 bandwidth: or_infinite(&self.queue_bandwidth),
             }),
+            None if access != Access::Warm || self.queues.is_written() => return None,
+            None => None,
+        };
+        Some(RequestPath {
+            latency: time_or_none(check, &self.latency)?,
+            bandwidth,
+            queues,
             operations: or_infinite(&self.operations),
-            cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
+            cpu: self.cpu(),
             ..RequestPath::unlimited(Location::Shared, access)
         })
+    }
+}
+
+impl NvmeOf {
+    fn cpu(&self) -> ReadCpu {
+        self.cpu.get().map(CpuSettings::resolve).unwrap_or_default()
     }
 }

@@ -80,6 +80,10 @@ pub(super) trait Kind {
         None
     }
 
+    /// Reports limits that the table at document node `at` leaves out and that it needs if something else than reads from page
+    /// caches uses the storage. [`Kind::path`] reports those that any use needs.
+    fn check_own_limits(&self, _check: Check<'_>, _at: NodeId, _layout: &str) {}
+
     /// Returns which limits of the storage the scenario file sets.
     fn written(&self) -> Written {
         Written::default()
@@ -102,6 +106,11 @@ pub(super) trait Kind {
 }
 
 impl StorageSettings {
+    /// Calls [`Kind::check_own_limits`] of this kind.
+    pub(crate) fn check_own_limits(&self, check: Check<'_>, at: NodeId, layout: &str) {
+        self.kind().check_own_limits(check, at, layout);
+    }
+
     pub(super) fn kind(&self) -> &dyn Kind {
         match self {
             Self::Memory(kind) => kind,

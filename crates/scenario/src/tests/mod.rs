@@ -15,6 +15,7 @@ mod profiles;
 mod remarks;
 mod schema;
 mod sharding;
+mod warm;
 
 use super::*;
 

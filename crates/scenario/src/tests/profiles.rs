@@ -129,11 +129,11 @@ fn wrong(changes: &[(&str, &str)], profile: &str) -> String {
 #[test]
 fn errors_for_keys_missing_in_scenario_and_profile_offer_two_remedies() {
     let none = ("profile = \"p.toml\"\n", "");
-    let problems = resolve(&[none], "").expect_err("wrong").to_string();
+    let problems = resolve(&[none, ("\"warm\"", "\"cold\"")], "").expect_err("wrong").to_string();
     for expected in [
         "the key `cores` is missing",
         "write `cores = 20`, or name a profile that has host.cores",
-        "write `bandwidth = \"2 GB/s\"`, or name a profile that has read.warm",
+        "write `bandwidth = \"2 GB/s\"`, or name a profile that has read.cold",
         "write `decode = \"2 ms\"`, or name a profile that has decode.jpeg",
         "write `step = \"3 ms\"`, or name a profile that has step.lenet5.cpu-1",
     ] {
@@ -313,4 +313,18 @@ fn step_times_between_measured_batches_are_interpolated() {
     let set = ["job.batch=16", "job.model.step_of=micro-batch"].map(|set| set.parse().expect(set));
     let scenario = file.resolve_as(&set, reading).expect("a scenario");
     assert!((scenario.jobs[0].step.seconds(16.0) - 1.7e-3).abs() < 1e-12);
+}
+
+#[test]
+fn a_profile_of_warm_reads_says_nothing_of_writes_to_the_disk() {
+    // System: a disk whose files are in the page cache, and a profile of such reads alone. Expectation: checkpoints there need its
+    // bandwidth.
+    let checkpoint =
+        ("\n[job.model]", "\n[job.checkpoint]\nsteps = 2\nbytes = \"1 GB\"\n[job.model]");
+    let profile = example().replace("[read.direct", "[read.other");
+    let problem = wrong(&[checkpoint], &profile);
+    assert!(
+        problem.contains("`bandwidth` is missing, and the profile has no read.direct"),
+        "{problem}"
+    );
 }
