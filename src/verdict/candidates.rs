@@ -148,7 +148,7 @@ impl<'a> Subject<'a> {
             }
         }
         for resource in all {
-            let used = resource.utilisation_max.mean.unwrap_or(0.0) / self.left(resource);
+            let used = self.used_of_left(resource);
             if used >= USED {
                 for lever in self.of_resource(resource) {
                     let known = found.iter().find(|of| of.lever == lever);

@@ -6,11 +6,16 @@
 use crate::report::{Cause, ResourceReport};
 use crate::scenario::{Fault, Faulty, FaultyLink, Scenario};
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
 use super::candidates::Subject;
 use super::lever::{Kind, Lever};
 
-/// Maximum number of nodes that are named.
+/// Maximum number of nodes, of GPUs, and of parts that are named.
 const MOST_NAMED: usize = 4;
+/// Maximum ratio of the utilisation of the most used resource to that of a slow one which is used like it.
+const SAME: f64 = 1.05;
 
 /// Returns the levers that remove faults: one for each part that has faults, and one for all parts if there are several.
 pub(super) fn levers(scenario: &Scenario) -> Vec<Lever> {
@@ -63,16 +68,13 @@ pub(super) fn words(scenario: &Scenario, at: usize) -> String {
         Some(part) => {
             let all = removed(scenario, at);
             let fault = if all.len() == 1 { "the fault" } else { "the faults" };
-            let one = all.iter().all(|fault| fault.gpus.len() == 1 && fault.gpus == all[0].gpus);
-            let part = match named(scenario, *part) {
-                _ if one => "GPU".to_owned(),
-                name => name,
-            } + &places(*part, &all);
-            format!("{fault} of {part}")
+            format!("{fault} of {}", slow(scenario, *part, &all))
         }
         None => {
-            let names: Vec<String> = parts.iter().map(|part| named(scenario, *part)).collect();
-            format!("the faults of {}", names.join(" and "))
+            let mut names: Vec<String> = parts.iter().map(|part| named(scenario, *part)).collect();
+            // Names that have an "of" or a "between" of their own come last.
+            names.sort_by_key(String::len);
+            format!("the faults of {}", listed(&names, " and of "))
         }
     }
 }
@@ -92,29 +94,48 @@ fn named(scenario: &Scenario, part: Faulty) -> String {
     }
 }
 
-/// Returns which nodes or racks, and which of their GPUs, the faults slow; empty if they slow all.
-fn places(part: Faulty, faults: &[&Fault]) -> String {
-    let list = |all: Vec<u32>| {
-        let mut numbers: Vec<u32> = all;
-        numbers.sort_unstable();
-        numbers.dedup();
-        let some = numbers.len().min(MOST_NAMED);
-        let more = if numbers.len() > some { ", …" } else { "" };
-        let shown: Vec<String> = numbers[..some].iter().map(u32::to_string).collect();
-        (numbers.len(), shown.join(", ") + more)
-    };
-    let all = |of: fn(&Fault) -> &[u32]| -> Option<(usize, String)> {
-        let some = faults.iter().all(|fault| !of(fault).is_empty());
-        some.then(|| list(faults.iter().flat_map(|fault| of(fault)).copied().collect()))
-    };
+/// Returns the part that `faults` slow, with the numbers of the nodes or racks, and of their GPUs, unless all are slow.
+fn slow(scenario: &Scenario, part: Faulty, faults: &[&Fault]) -> String {
+    // The nodes on which the same GPUs are slow; none for all nodes.
+    let mut by_gpus = BTreeMap::<BTreeSet<u32>, Option<BTreeSet<u32>>>::new();
+    for fault in faults {
+        let nodes = by_gpus.entry(fault.gpus.iter().copied().collect());
+        let nodes = nodes.or_insert_with(|| Some(BTreeSet::new()));
+        match nodes {
+            Some(nodes) if !fault.nodes.is_empty() => nodes.extend(&fault.nodes),
+            _ => *nodes = None,
+        }
+    }
+    if by_gpus.get(&BTreeSet::new()).is_some_and(Option::is_none) {
+        return named(scenario, part);
+    }
     let node = match part {
         Faulty::Link(FaultyLink::Uplink) => "rack",
         _ => "node",
     };
-    let gpus = all(|fault| &fault.gpus).map(|(_, list)| format!(" {list}"));
-    let nodes = all(|fault| &fault.nodes)
-        .map(|(number, list)| format!(" of {node}{} {list}", if number == 1 { "" } else { "s" }));
-    gpus.unwrap_or_default() + &nodes.unwrap_or_default()
+    let each = by_gpus.iter().map(|(gpus, nodes)| {
+        let part = match gpus.is_empty() {
+            true => named(scenario, part),
+            false => numbered("GPU", gpus),
+        };
+        let nodes = nodes.as_ref().map(|nodes| format!(" of {}", numbered(node, nodes)));
+        part + &nodes.unwrap_or_default()
+    });
+    listed(&each.collect::<Vec<_>>(), " and ")
+}
+
+/// Writes the numbers of things that are called `one`: `node 2`, `nodes 0, 3`.
+fn numbered(one: &str, numbers: &BTreeSet<u32>) -> String {
+    let plural = if numbers.len() == 1 { "" } else { "s" };
+    let more = if numbers.len() > MOST_NAMED { ", …" } else { "" };
+    let shown: Vec<String> = numbers.iter().take(MOST_NAMED).map(u32::to_string).collect();
+    format!("{one}{plural} {}{more}", shown.join(", "))
+}
+
+/// Joins names by `last`.
+fn listed(names: &[String], last: &str) -> String {
+    let more = if names.len() > MOST_NAMED { ", …" } else { "" };
+    names[..names.len().min(MOST_NAMED)].join(last) + more
 }
 
 /// Returns the name of the resource that the faults of lever number `at` slow, as limits are told apart.
@@ -135,7 +156,7 @@ pub(super) fn resource(scenario: &Scenario, at: usize) -> String {
 }
 
 impl Subject<'_> {
-    /// Returns the levers that remove faults which may cause stalls of this kind.
+    /// Returns the levers that remove faults which slow the job and may cause stalls of this kind.
     pub(super) fn faults_behind(&self, cause: Cause) -> Vec<Lever> {
         let (scenario, job) = (self.scenario, self.described());
         let behind = |fault: &&Fault| match fault.what {
@@ -181,7 +202,11 @@ impl Subject<'_> {
             ),
         };
         let mut all = levers(scenario);
-        all.retain(|lever| removed(scenario, lever.at).iter().any(behind));
+        all.retain(|lever| {
+            removed(scenario, lever.at)
+                .iter()
+                .any(|fault| behind(fault) && self.is_slowed_by(fault))
+        });
         // The faults of one part that alone may be the limit come before those of all parts.
         if all.len() == 2 {
             all.pop();
@@ -189,12 +214,73 @@ impl Subject<'_> {
         all
     }
 
-    /// Returns the share of a resource's capacity that faults leave for the whole run, on the nodes where they leave least.
+    /// Returns the numbers of the places of a part that the job is on, as faults count them: its nodes, or their racks.
+    fn places(&self, part: Faulty) -> Range<u32> {
+        let nodes = self.scenario.nodes_of(self.job);
+        match (part, self.scenario.cluster.racks) {
+            (Faulty::Link(FaultyLink::Uplink), Some(racks)) => {
+                nodes.start / racks.nodes..nodes.end.div_ceil(racks.nodes)
+            }
+            _ => nodes,
+        }
+    }
+
+    /// Returns whether a fault slows a part of the nodes, racks or GPUs that the job is on.
+    fn is_slowed_by(&self, fault: &Fault) -> bool {
+        let (job, places) = (self.described(), self.places(fault.what));
+        // On shared nodes, it depends on other jobs which GPUs a job has.
+        let has = |node: u32, gpu: u32| {
+            let own = job.gpus_on((node - places.start) % job.nodes);
+            self.scenario.cluster.share_nodes || u64::from(gpu) < own
+        };
+        let is_on = |place: u32| {
+            places.contains(&place)
+                && (fault.gpus.is_empty() || fault.gpus.iter().any(|gpu| has(place, *gpu)))
+        };
+        match (&fault.nodes[..], &fault.gpus[..]) {
+            ([], []) => true,
+            ([], _) => places.clone().any(is_on),
+            (some, _) => some.iter().any(|place| is_on(*place)),
+        }
+    }
+
+    /// Returns the shares of a resource's capacity that faults leave for the whole run on the job's nodes, each once, the smallest
+    /// first.
+    fn shares_left(&self, resource: &ResourceReport) -> Vec<f64> {
+        let storages = &self.scenario.storage;
+        let slows =
+            |fault: &&Fault| is_lasting(fault) && fault.what.slows(&resource.name, storages);
+        let faults: Vec<&Fault> = self.scenario.faults.iter().filter(slows).collect();
+        let Some(first) = faults.first() else { return vec![1.0] };
+        let places = self.places(first.what);
+        let named: BTreeSet<u32> = faults.iter().flat_map(|fault| &fault.nodes).copied().collect();
+        let named: Vec<u32> = named.into_iter().filter(|place| places.contains(place)).collect();
+        let left = |place: Option<u32>| -> f64 {
+            let is_there = |fault: &&&Fault| {
+                fault.nodes.is_empty() || place.is_some_and(|place| fault.nodes.contains(&place))
+            };
+            faults.iter().filter(is_there).map(|fault| fault.factor).product()
+        };
+        let mut all: Vec<f64> = named.iter().map(|place| left(Some(*place))).collect();
+        if named.len() < places.len() {
+            all.push(left(None));
+        }
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        all
+    }
+
+    /// Returns the share of a resource's capacity that faults leave for the whole run, on the job's nodes where they leave least.
     pub(super) fn left(&self, resource: &ResourceReport) -> f64 {
-        let scenario = self.scenario;
-        let slow = scenario.faults.iter().filter(|fault| {
-            is_lasting(fault) && fault.what.slows(&resource.name, &scenario.storage)
-        });
-        slow.map(|fault| fault.factor).product()
+        self.shares_left(resource).first().copied().unwrap_or(1.0)
+    }
+
+    /// Returns the utilisation of the most used resource of this kind, as a share of the capacity that faults leave there for the whole
+    /// run.
+    pub(super) fn used_of_left(&self, resource: &ResourceReport) -> f64 {
+        let used = resource.utilisation_max.mean.unwrap_or(0.0);
+        // A slow resource serves no more than faults leave of it, and equal ones hardly less: if more is served, it is not the one.
+        let is_served = |left: &f64| used <= SAME * left;
+        used / self.shares_left(resource).into_iter().find(is_served).unwrap_or(1.0)
     }
 }

@@ -1,7 +1,7 @@
 //! How much of each resource a job needs to never wait for input.
 
 use crate::report::format::{count, rate};
-use crate::report::{JobNeed, Need, ResourceReport};
+use crate::report::{JobNeed, Need};
 use crate::scenario::{Job, Operation, Scenario, Stage, Unit};
 
 use super::candidates::{Subject, USED};
@@ -75,10 +75,8 @@ fn by_job(subject: &Subject, uses: &Uses, resource: &str) -> Option<Vec<JobNeed>
 fn workers(subject: &Subject, wanted: f64, cold: bool) -> Option<Need> {
     let (scenario, job) = (subject.scenario, &subject.scenario.jobs[subject.job]);
     let stage = job.loader.stages.first()?;
-    let used = |resource: &ResourceReport| {
-        resource.utilisation_max.mean.unwrap_or(0.0) / subject.left(resource)
-    };
-    let idle = subject.report.resources.iter().all(|resource| used(resource) < USED);
+    let idle =
+        subject.report.resources.iter().all(|resource| subject.used_of_left(resource) < USED);
     let rate = match idle && !cold {
         true => subject.shown().queue.unblocked_enqueue_rate.mean?,
         false => {

@@ -4,7 +4,7 @@ use super::all_lifted;
 use super::candidates::Subject;
 use super::lever::{Kind, Lever};
 use super::reference::Reference;
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::{Fault, Faulty, FaultyLink, Scenario, ScenarioFile};
 use crate::{report, sim};
 use std::collections::BTreeSet;
 
@@ -373,4 +373,142 @@ fn the_verdict_doubles_a_fractional_number_of_cores_to_lift_the_core_limit() {
     let node = &then.cluster.node;
     assert_eq!((node.cores, node.usable_cores), (3, 3.0));
     assert_eq!((now.cluster.node.core_capacity(2), node.core_capacity(2)), (1.5, 2.0));
+}
+
+/// A job on nodes 2 to 5 of eight, in racks of three, beside another job.
+const PLACED: &str = r#"
+name = "placed"
+run = { steps = 20, replications = 1 }
+[cluster]
+nodes = 8
+node = { cores = 8, gpus = 4 }
+network = { nic = "1 GB/s", racks = { nodes = 3, uplink = "2 GB/s" } }
+[storage.s.file-server]
+bandwidth = "1 GB/s"
+[dataset.d]
+samples = 100000
+sample_size = "100 kB"
+[[job]]
+name = "before"
+nodes = 2
+dataset = "d"
+storage = "s"
+batch = 8
+loader.pytorch = { workers = 2 }
+model.step = "10 ms"
+[[job]]
+name = "j"
+nodes = 4
+dataset = "d"
+storage = "s"
+batch = 8
+loader.pytorch = { workers = 2 }
+model.step = "10 ms"
+"#;
+
+#[test]
+fn what_faults_leave_of_a_resource_is_that_of_the_slowest_place_of_the_job() {
+    // System: random faults of NICs or uplinks of random nodes or racks; some end before the run. Expectation: the smallest product of
+    // factors over the job's nodes 2 to 5, or over their racks 0 and 1; faults that hit none of them are not behind stalls.
+    let mut scenario = read(PLACED);
+    let outcomes = [sim::run(&scenario, 0, &sim::Options::default())];
+    let mut report = report::summarise(&scenario, &outcomes, 0.0);
+    let mut state = 11_u64;
+    let mut draw = |most: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % most
+    };
+    for _ in 0..300 {
+        let uplinks = draw(2) == 0;
+        let (link, name, all, own) = match uplinks {
+            true => (FaultyLink::Uplink, "rack.downlink", 3, 0..2_u32),
+            false => (FaultyLink::Nic, "node.nic", 8, 2..6),
+        };
+        scenario.faults = (0..draw(4))
+            .map(|_| Fault {
+                what: Faulty::Link(link),
+                nodes: (0..draw(4)).map(|_| draw(all) as u32).collect(),
+                gpus: Vec::new(),
+                factor: (100 + draw(800)) as f64 / 1000.0,
+                from: 0.0,
+                until: if draw(4) == 0 { 1.0 } else { f64::INFINITY },
+            })
+            .collect();
+        let is_on =
+            |fault: &Fault, place: u32| fault.nodes.is_empty() || fault.nodes.contains(&place);
+        let left: Vec<f64> = own
+            .clone()
+            .map(|place| {
+                let lasting = scenario.faults.iter().filter(|of| of.until.is_infinite());
+                lasting.filter(|of| is_on(of, place)).map(|of| of.factor).product()
+            })
+            .collect();
+        let least = left.iter().copied().fold(f64::INFINITY, f64::min);
+        let hit = scenario.faults.iter().any(|of| own.clone().any(|place| is_on(of, place)));
+        let at = report.resources.iter().position(|of| of.name == name).expect("a resource");
+        // The job's own slowest place is used fully, or another one is used more than that.
+        let most = left.iter().copied().fold(0.0, f64::max);
+        for (used, expected) in [(least, 1.0), (most, 1.0)] {
+            report.resources[at].utilisation_max.mean = Some(used);
+            let subject = Subject { scenario: &scenario, report: &report, job: 1, run: &report };
+            let resource = &report.resources[at];
+            assert!((subject.left(resource) - least).abs() < 1e-12, "{:?}", scenario.faults);
+            let found = subject.used_of_left(resource);
+            assert!((found / expected - 1.0).abs() < 0.06, "{found} {:?}", scenario.faults);
+        }
+        let subject = Subject { scenario: &scenario, report: &report, job: 1, run: &report };
+        let behind = subject.faults_behind(report::Cause::Transfer);
+        assert_eq!(!behind.is_empty(), hit, "{:?}", scenario.faults);
+    }
+}
+
+#[test]
+fn faults_of_gpus_that_a_job_does_not_use_are_not_behind_its_stalls() {
+    let text = format!("{PLACED}parallel.data.copies_per_node = 2\n");
+    let behind = |fault: &str| {
+        let scenario =
+            read(&text.replace("[dataset.d]", &format!("[[fault]]\n{fault}\n[dataset.d]")));
+        let outcomes = [sim::run(&scenario, 0, &sim::Options::default())];
+        let report = report::summarise(&scenario, &outcomes, 0.0);
+        let subject = Subject { scenario: &scenario, report: &report, job: 1, run: &report };
+        !subject.faults_behind(report::Cause::Compute).is_empty()
+    };
+    let of = |places: &str| behind(&format!("node = \"gpus\"\n{places}\nfactor = 0.5"));
+    assert!(of("") && of("gpus = [1, 2]") && of("nodes = [5]\ngpus = [1]"));
+    assert!(!of("gpus = [2, 3]") && !of("nodes = [5]\ngpus = [2]") && !of("nodes = [1, 6]"));
+}
+
+#[test]
+fn levers_on_faults_say_which_gpus_of_which_nodes_and_which_parts() {
+    let words = |faults: &str, at: usize| {
+        let scenario = read(&PLACED.replace("[dataset.d]", &format!("{faults}\n[dataset.d]")));
+        Lever { kind: Kind::Faults, at }.words(&scenario)
+    };
+    let fault = |what: &str| format!("[[fault]]\n{what}\nfactor = 0.5\n");
+    let gpus = |places: &str| fault(&format!("node = \"gpus\"\n{places}"));
+    let [first, second] = [gpus("nodes = [0]\ngpus = [0]"), gpus("nodes = [1]\ngpus = [3]")];
+    let both = format!("{first}{second}");
+    for (faults, expected) in [
+        (first.clone(), "the fault of GPU 0 of node 0"),
+        (both.clone(), "the faults of GPU 0 of node 0 and GPU 3 of node 1"),
+        (
+            format!("{both}{}", gpus("nodes = [2]\ngpus = [0]")),
+            "the faults of GPU 0 of nodes 0, 2 and GPU 3 of node 1",
+        ),
+        (
+            format!("{both}{}", gpus("nodes = [4]")),
+            "the faults of GPUs of node 4 and GPU 0 of node 0 and GPU 3 of node 1",
+        ),
+        (format!("{both}{}", gpus("")), "the faults of GPUs"),
+        (gpus("gpus = [1, 2]"), "the fault of GPUs 1, 2"),
+        (fault("link = \"uplink\"\nnodes = [1]"), "the fault of rack uplinks of rack 1"),
+    ] {
+        assert_eq!(words(&faults, 0), expected);
+    }
+    let [intra, nic, storage] =
+        ["link = \"intra\"", "link = \"nic\"", "storage = \"s\""].map(fault);
+    assert_eq!(words(&format!("{intra}{nic}"), 2), "the faults of NICs and of links between GPUs");
+    let three = format!("{intra}{nic}{storage}");
+    assert_eq!(words(&three, 3), "the faults of `s` and of NICs and of links between GPUs");
 }

@@ -3,6 +3,7 @@
 mod checkpoints;
 mod defaults;
 mod faults;
+mod faults_and_nodes;
 mod large;
 mod length;
 mod loaders;

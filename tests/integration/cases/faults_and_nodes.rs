@@ -1,0 +1,62 @@
+//! Cases about faults of single nodes.
+
+use forebay::report::Verdict;
+
+use crate::runs::written;
+use crate::verdicts::judged;
+
+#[track_caller]
+fn near(found: f64, expected: f64, what: &str) {
+    assert!((found / expected - 1.0).abs() < 0.01, "{what}: {found}, not {expected}");
+}
+
+/// Four nodes whose NICs are nearly fast enough for 64 samples of 100 kB each 11 ms.
+const READING: &str = r#"
+name = "f"
+run = { steps = 200, replications = 1, seed = 1 }
+cluster = { nodes = 4, node = { cores = 16, gpus = 1, page_cache = "none" }, network.nic = "1 GB/s" }
+storage.nfs.file-server = { bandwidth = "100 GB/s" }
+dataset.d = { samples = 10_000_000, sample_size = "100 kB" }
+[[job]]
+name = "j"
+nodes = 4
+dataset = "d"
+storage = "nfs"
+batch = 64
+loader.pytorch = { workers = 16, decode = "1 ms" }
+model.step = "11 ms"
+"#;
+
+fn needs(verdict: &Verdict) -> Vec<(String, f64)> {
+    verdict.needs.iter().map(|need| (need.resource.clone(), need.needed)).collect()
+}
+
+#[test]
+fn needs_beside_faults_of_several_nodes_are_those_of_the_slowest_node() {
+    // System: 582 MB/s are needed, and NICs at half of 1 GB/s give 500 MB/s. Expectation: twice the bare need, whether one node or
+    // two are slow, and four times if both faults are of one node.
+    let need = |nodes: [u32; 2]| {
+        let one = |node: u32| format!("{{ link = \"nic\", nodes = [{node}], factor = 0.5 }}");
+        let faults = format!("[{}, {}]", one(nodes[0]), one(nodes[1]));
+        let (_, verdict) = judged(&written(READING, &[("fault", &faults)]));
+        let found = needs(&verdict).into_iter().find(|(resource, _)| resource == "node.nic");
+        found.unwrap_or_else(|| panic!("{}", verdict.text)).1
+    };
+    let bare = 64.0 * 100e3 / 11e-3;
+    near(need([0, 1]), 2.0 * bare, "two nodes");
+    near(need([0, 0]), 4.0 * bare, "one node");
+}
+
+#[test]
+fn faults_of_nodes_that_a_job_is_not_on_do_not_change_its_verdict() {
+    // System: too few workers on nodes 0 and 1; the NIC of node 3 has a tenth of its speed. Expectation: the verdict without it.
+    let changes =
+        [("job.nodes", "2"), ("job.loader.pytorch.workers", "4"), ("cluster.node.cores", "8")];
+    let of =
+        |fault: &str| judged(&written(READING, &[&changes[..], &[("fault", fault)]].concat())).1;
+    let healthy = of("[]");
+    let faulty = of("[{ link = \"nic\", nodes = [3], factor = 0.1 }]");
+    assert!(healthy.text.contains("workers"), "{}", healthy.text);
+    assert_eq!(faulty.text, healthy.text);
+    assert_eq!(needs(&faulty), needs(&healthy));
+}
