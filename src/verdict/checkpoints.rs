@@ -39,7 +39,7 @@ pub(super) fn levers(subject: &Subject) -> Vec<Lever> {
         .collect()
 }
 
-/// Returns whether job copies transfer checkpoints to the storage of the job's for most of the time at the same time.
+/// Returns whether other job copies write checkpoints during most of the time that this job does.
 fn is_together(subject: &Subject) -> bool {
     let recovery = subject.shown().recovery.as_ref();
     recovery.and_then(|of| of.checkpoint_overlap.mean).is_some_and(|overlap| overlap >= TOGETHER)
@@ -53,10 +53,7 @@ pub(super) fn stagger(scenario: &mut Scenario, at: usize) -> Option<()> {
     if !scenario.storage[checkpoint.storage].path.is_remote() || job.arrivals != Arrivals::Regular {
         return None;
     }
-    let interval = match checkpoint.every {
-        Every::Seconds(seconds) => seconds,
-        Every::Steps(steps) => steps as f64 * job.step.seconds(job.batch as f64),
-    };
+    let interval = seconds_between(job, checkpoint);
     let writes =
         |of: &&Job| of.checkpoint.as_ref().is_some_and(|to| to.storage == checkpoint.storage);
     let copies = |jobs: &[Job]| jobs.iter().filter(writes).map(|job| job.copies).sum::<u32>();
@@ -69,6 +66,28 @@ pub(super) fn stagger(scenario: &mut Scenario, at: usize) -> Option<()> {
         (..) => job.stagger += each,
     }
     Some(())
+}
+
+/// Returns the time from when training goes on after one checkpoint until the next is due, if steps wait for nothing [s].
+fn seconds_between(job: &Job, checkpoint: &Checkpoint) -> f64 {
+    match checkpoint.every {
+        Every::Seconds(seconds) => seconds,
+        Every::Steps(steps) => steps as f64 * job.step.seconds(job.batch as f64),
+    }
+}
+
+/// Returns whether the checkpoints of all job copies on a storage could be written one after another, each at the rate that it has
+/// alone.
+fn fit_one_by_one(scenario: &Scenario, storage: usize) -> bool {
+    let share = |job: &Job| {
+        let checkpoint = job.checkpoint.as_ref().filter(|of| of.storage == storage)?;
+        let rates = write_limits(scenario, job, checkpoint).into_iter().map(|(_, rate)| rate);
+        let alone = checkpoint.bytes / rates.fold(f64::INFINITY, f64::min);
+        let waits = if checkpoint.asynchronous { 0.0 } else { alone };
+        let cycle = seconds_between(job, checkpoint) + checkpoint.pause + waits;
+        Some(f64::from(job.copies) * alone / cycle)
+    };
+    scenario.jobs.iter().filter_map(share).sum::<f64>() <= 1.0
 }
 
 /// Returns the limits of the rate at which a checkpoint is written, with their rates [B/s].
@@ -128,15 +147,7 @@ pub(super) fn sentence(subject: &Subject) -> Option<String> {
         ),
     };
     let interval = subject.shown().recovery.as_ref().and_then(interval);
-    let together = (writing >= MENTIONED && is_together(subject)).then(|| {
-        let overlap = subject.shown().recovery.as_ref().and_then(|of| of.checkpoint_overlap.mean);
-        format!(
-            "other job copies write theirs to `{}` in {} of the time of writing: started at other times, they would not wait for \
-             each other",
-            storage_of(subject),
-            share(overlap.unwrap_or(0.0))
-        )
-    });
+    let together = together(subject).filter(|_| writing >= MENTIONED);
     let few = (failing >= NOTED && subject.fails_seldom()).then(|| {
         format!("failures were fewer than {FEWEST_FAILURES}, so nothing against them was tried")
     });
@@ -144,10 +155,21 @@ pub(super) fn sentence(subject: &Subject) -> Option<String> {
     Some(format!("{}.", all.collect::<Vec<_>>().join("; ")))
 }
 
-/// Returns the name of the storage of the job's checkpoints.
-fn storage_of<'s>(subject: &Subject<'s>) -> &'s str {
-    let checkpoint = subject.described().checkpoint.as_ref();
-    checkpoint.map_or("", |of| &subject.scenario.storage[of.storage].name)
+/// Returns a clause on other job copies that write checkpoints at the same time, and on whether other times would help.
+fn together(subject: &Subject) -> Option<String> {
+    let scenario = subject.scenario;
+    let storage = subject.described().checkpoint.as_ref()?.storage;
+    let overlap = subject.shown().recovery.as_ref()?.checkpoint_overlap.mean;
+    let overlap = overlap.filter(|_| is_together(subject))?;
+    Some(format!(
+        "other job copies write theirs to `{}` in {} of the time of writing: {}",
+        scenario.storage[storage].name,
+        share(overlap),
+        match fit_one_by_one(scenario, storage) {
+            true => "started at other times, they would not wait for each other",
+            false => "even one after another, they would not fit into their intervals",
+        }
+    ))
 }
 
 /// Returns a clause on the interval between checkpoints and the best one; `None` if nothing is known of the best.

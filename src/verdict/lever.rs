@@ -4,7 +4,7 @@
 use crate::scenario::{Every, Job, Operation, Preset, Scenario, Schedule, StageGraph};
 
 use super::amount;
-use super::relax::decodes_on_gpu;
+use super::relax::{FACTOR, decodes_on_gpu};
 use super::{faults, transport};
 
 /// A limit that can be relaxed: its kind, and the index of its storage or job if it belongs to one.
@@ -289,9 +289,20 @@ impl Lever {
         )
     }
 
-    /// Returns whether the lever multiplies an amount.
-    pub(super) fn multiplies(self) -> bool {
-        self.kind.row().instead.is_none() && !matches!(self.kind, Kind::Schedule | Kind::Chunks)
+    /// Returns whether the lever multiplies an amount of `scenario` by [`FACTOR`].
+    pub(super) fn multiplies(self, scenario: &Scenario) -> bool {
+        let (storage, job) = (scenario.storage.get(self.at), scenario.jobs.get(self.at));
+        match self.kind {
+            Kind::Schedule | Kind::Chunks | Kind::CheckpointStagger => false,
+            // There are no more targets than all, and from no workers on, one is added.
+            Kind::Stripes => storage
+                .and_then(|storage| storage.path.targets)
+                .is_some_and(|of| f64::from(of.stripe_count) * FACTOR <= f64::from(of.number)),
+            Kind::Workers => {
+                job.and_then(|job| job.loader.requests).is_none_or(|requests| requests.ahead > 0)
+            }
+            kind => kind.row().instead.is_none(),
+        }
     }
 
     /// Returns the name of the storage or job that the lever belongs to.
@@ -307,7 +318,7 @@ impl Lever {
     /// Returns the advice as words to follow "with": a new amount (`80 k/s in place of 40 k/s`) or another change.
     pub(super) fn advice(self, now: &Scenario, then: &Scenario) -> String {
         if self.is_of_the_gpu(now) {
-            return format!("GPUs {} times as fast", super::relax::FACTOR);
+            return format!("GPUs {} times as fast", FACTOR);
         }
         if self.kind == Kind::Faults {
             return faults::words(now, self.at).replacen("the fault", "no fault", 1);
@@ -392,10 +403,8 @@ fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
         Kind::Decode => ("DECODE", loader.preset.decode_key()),
         Kind::Delay => ("DELAY", loader.preset.delay_key()),
         Kind::Prefetch => ("PREFETCH", loader.preset.prefetch_key()),
-        Kind::Order => match loader.preset.order_key() {
-            Some(of) => ("ORDER", of),
-            None => return key.replace(".ORDER", ""),
-        },
+        // Without such a key, there is no lever.
+        Kind::Order => ("ORDER", loader.preset.order_key().unwrap_or_default()),
         Kind::Restart => ("RESTART", "persistent_workers"),
         Kind::Lock => ("LOCK", loader.preset.lock_key()),
         Kind::Collate => ("COLLATE", "collate"),

@@ -88,7 +88,7 @@ impl Statement<'_, '_> {
         let scenario = self.subject.scenario;
         let each = |of: &dyn Fn(&Lever) -> String| tried.levers.iter().map(of).collect::<Vec<_>>();
         let Effect { after, after_interval, gain, gain_interval } = tried.effect;
-        let multiplied = tried.levers.iter().all(|lever| lever.multiplies());
+        let multiplied = tried.levers.iter().all(|lever| lever.multiplies(scenario));
         Limit {
             name: names(scenario, &tried.levers),
             lever: each(&|lever| lever.kind.row().name.to_owned()).join("+"),

@@ -512,3 +512,23 @@ fn levers_on_faults_say_which_gpus_of_which_nodes_and_which_parts() {
     let three = format!("{intra}{nic}{storage}");
     assert_eq!(words(&three, 3), "the faults of `s` and of NICs and of links between GPUs");
 }
+
+#[test]
+fn levers_that_do_not_double_an_amount_have_no_factor() {
+    let multiplies = |scenario: &Scenario, kind| Lever { kind, at: 0 }.multiplies(scenario);
+    let now = read(READING);
+    assert!(multiplies(&now, Kind::Workers) && multiplies(&now, Kind::Cores));
+    assert!(!multiplies(&now, Kind::CheckpointStagger) && !multiplies(&now, Kind::Order));
+    // From no workers to one; from six targets to all ten.
+    let mut alone = now.clone();
+    let requests = alone.jobs[0].loader.requests.as_mut().expect("requests");
+    requests.ahead = 0;
+    assert!(!multiplies(&alone, Kind::Workers));
+    let mut striped = now;
+    let at = striped.storage.iter().position(|of| of.path.targets.is_some()).expect("targets");
+    for (count, whole) in [(5, true), (6, false)] {
+        let targets = striped.storage[at].path.targets.as_mut().expect("targets");
+        (targets.number, targets.stripe_count) = (10, count);
+        assert_eq!(Lever { kind: Kind::Stripes, at }.multiplies(&striped), whole);
+    }
+}

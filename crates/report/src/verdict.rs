@@ -57,7 +57,7 @@ pub struct Limit {
     pub resource: String,
     /// Key of the scenario that sets the limit.
     pub key: String,
-    /// Factor by which the limit was multiplied; `None` if it was lifted by leaving something out or turning something on.
+    /// Factor by which the limit was multiplied; `None` if it was lifted in another way, such as by leaving something out.
     pub factor: Option<f64>,
     /// Step time in the long run with the limit in place [s].
     pub before: f64,

@@ -1,4 +1,4 @@
-//! Cases about faults of single nodes.
+//! Cases about faults of single nodes, and about checkpoints that job copies write together.
 
 use forebay::report::Verdict;
 
@@ -59,4 +59,47 @@ fn faults_of_nodes_that_a_job_is_not_on_do_not_change_its_verdict() {
     assert!(healthy.text.contains("workers"), "{}", healthy.text);
     assert_eq!(faulty.text, healthy.text);
     assert_eq!(needs(&faulty), needs(&healthy));
+}
+
+/// Four copies of a job that write checkpoints to one server at the same times.
+const TOGETHER: &str = r#"
+name = "k"
+run = { steps = 1200, replications = 1, seed = 1 }
+cluster = { nodes = 4, node = { cores = 8, gpus = 1 }, network.nic = "10 GB/s" }
+storage.ram.memory = {}
+storage.scratch.file-server = { bandwidth = "1 GB/s" }
+dataset.d = { samples = 10_000_000, sample_size = "8 kB" }
+[[job]]
+name = "j"
+copies = 4
+dataset = "d"
+storage = "ram"
+batch = 16
+loader.in-memory = {}
+model.step = "1 s"
+checkpoint = { interval = "60 s", bytes = "5 GB", storage = "scratch" }
+"#;
+
+#[test]
+fn checkpoints_that_do_not_fit_one_after_another_are_not_said_to_cease_to_wait() {
+    // System: four copies write every 60 s, at 1 GB/s together. Expectation: 5 GB each, 20 s in all, fit into the interval; 60 GB
+    // each, 240 s in all, do not at any start times.
+    let text = |bytes: &str| judged(&written(TOGETHER, &[("job.checkpoint.bytes", bytes)])).1.text;
+    let (fit, not) = (text("5 GB"), text("60 GB"));
+    let promise = "started at other times, they would not wait for each other";
+    assert!(fit.contains(promise), "{fit}");
+    assert!(not.contains("write theirs to `scratch`") && !not.contains(promise), "{not}");
+    let lasting = "even one after another, they would not fit into their intervals";
+    assert!(not.contains(lasting) && !fit.contains(lasting), "{not}\n{fit}");
+}
+
+#[test]
+fn start_times_that_spread_checkpoints_are_not_a_factor() {
+    let (_, verdict) = judged(&written(TOGETHER, &[]));
+    let factor = |lever: &str| {
+        let limit = verdict.limits.iter().find(|limit| limit.lever == lever);
+        limit.unwrap_or_else(|| panic!("{lever}: {}", verdict.text)).factor
+    };
+    assert_eq!(factor("checkpoint-stagger"), None);
+    assert_eq!(factor("bandwidth"), Some(2.0));
 }
