@@ -269,28 +269,30 @@ pub struct RecoveryReport {
     pub down: Figure,
     /// Number of failures after which the job began again at step 0, because a failed node had a part of its checkpoints.
     pub from_start: Figure,
+    /// Number of times that a checkpoint was read back after a failure, to the end; another failure may interrupt it.
+    pub read_backs: Figure,
     /// Bytes that the job read back after a failure, all ranks together [B].
     pub read_back_bytes: Figure,
     /// Time that reading back took after a failure [s]; a part of `down`.
     pub read_back_time: Figure,
     /// Number of checkpoints written.
     pub checkpoints: Figure,
-    /// Time from the end of a step until its checkpoint was written [s]; without the time for which training waited for the
-    /// checkpoint before.
+    /// Time from the end of a step until its checkpoint was written [s]; without the time that training waited for the previous
+    /// checkpoint.
     pub checkpoint_time: Figure,
     /// Size of a checkpoint [B].
     pub checkpoint_bytes: Figure,
     /// Share of the time of transferring checkpoints in which other job copies transferred theirs to the same storage, which all
     /// reach.
     pub checkpoint_overlap: Figure,
-    /// Number of asynchronous checkpoints before which training waited until the checkpoint before was written
+    /// Number of asynchronous checkpoints before which training waited until the previous checkpoint was written
     /// (`when_busy = "wait"`).
     pub postponed: Figure,
-    /// Time for which training waited so, all checkpoints together [s].
+    /// Time that training waited for the previous checkpoint, all checkpoints together [s].
     pub postponed_time: Figure,
-    /// Largest number of asynchronous checkpoints that were being written or waited for that at once.
+    /// Largest number of pending checkpoints at once: asynchronous ones that were begun and not yet written.
     pub backlog: Figure,
-    /// Largest memory that the states of such checkpoints took on a node [B].
+    /// Largest memory that the states of pending checkpoints took on a node [B].
     pub backlog_bytes: Figure,
     /// Number of checkpoints that were begun and not yet written when the run ended.
     pub unwritten: Figure,

@@ -105,9 +105,15 @@ pub(super) fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Opt
 /// nothing to say.
 fn read_back(of: &RecoveryReport) -> String {
     let mut clauses = String::new();
-    if let (Some(bytes), Some(time)) = (of.read_back_bytes.mean, of.read_back_time.mean) {
-        clauses +=
-            &format!(", {} of it to read {} back after each", seconds(time), prefixed(bytes, "B"));
+    let figures = of.read_backs.mean.zip(of.read_back_bytes.mean).zip(of.read_back_time.mean);
+    if let Some(((number, bytes), time)) = figures {
+        let [were, each] = if number == 1.0 { ["was", ""] } else { ["were", " each"] };
+        clauses += &format!(
+            "; {} {were} read back, {} in {}{each}",
+            counted(number, "checkpoint"),
+            prefixed(bytes, "B"),
+            seconds(time)
+        );
     }
     if let Some(lost) = of.from_start.mean.filter(|lost| *lost > 0.0) {
         clauses += &format!(
@@ -119,25 +125,25 @@ fn read_back(of: &RecoveryReport) -> String {
     clauses
 }
 
-/// Returns clauses on asynchronous checkpoints that fell due while earlier ones were not yet written; empty if none did.
+/// Returns clauses on asynchronous checkpoints that fell due while earlier ones were pending; empty if none did.
 fn busy(of: &RecoveryReport) -> String {
     let mut clauses = String::new();
     let above = |figure: Figure, least: f64| figure.mean.filter(|mean| *mean > least);
     if let Some(postponed) = above(of.postponed, 0.0) {
         clauses += &format!(
-            "; {} fell due before the one before was written, and training waited {} for that",
+            "; {} fell due while the previous one was being written; training waited {} in all",
             number(postponed),
             shown(of.postponed_time.mean, seconds)
         );
     }
     if let Some(backlog) = above(of.backlog, 1.0) {
         clauses += &format!(
-            "; up to {} at once were not yet written and took {} of a node's memory",
+            "; up to {} were pending at once ({} of a node's memory)",
             number(backlog),
             shown(of.backlog_bytes.mean, |bytes| prefixed(bytes, "B"))
         );
         if let Some(unwritten) = above(of.unwritten, 0.0) {
-            clauses += &format!(", and {} were not when the run ended", number(unwritten));
+            clauses += &format!("; {} were pending when the run ended", number(unwritten));
         }
     }
     clauses

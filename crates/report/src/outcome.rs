@@ -157,32 +157,32 @@ pub struct RecoveryOutcome {
     pub from_start: u64,
     /// Number of times that a checkpoint was read back after a failure, to the end.
     pub read_backs: u64,
-    /// Bytes that were read so [B].
+    /// Bytes read back [B].
     pub read_back: f64,
-    /// Time that this took [s].
+    /// Time that reading back took [s].
     pub reading_seconds: f64,
     /// Number of checkpoints written.
     pub checkpoints: u64,
     /// Size of all written checkpoints together [B].
     pub written: f64,
-    /// Time from the end of a step until its checkpoint was written, summed over checkpoints [s]; without the time for which
-    /// training waited for the checkpoint before.
+    /// Time from the end of a step until its checkpoint was written, summed over checkpoints [s]; without the time that
+    /// training waited for the previous checkpoint.
     pub writing_seconds: f64,
     /// Time for which checkpoints were being transferred to the storage [s].
     pub transfer_seconds: f64,
     /// Part of this time in which another job copy transferred checkpoints to the same storage [s].
     pub overlap_seconds: f64,
-    /// Number of checkpoints before which training waited until the checkpoint before was written.
+    /// Number of checkpoints before which training waited until the previous checkpoint was written.
     pub postponed: u64,
-    /// Time for which training waited so, summed over checkpoints [s].
+    /// Time that training waited for the previous checkpoint, summed over checkpoints [s].
     pub postponed_seconds: f64,
-    /// Largest number of asynchronous checkpoints that were being written or waited for that at once.
+    /// Largest number of pending checkpoints at once: asynchronous ones that were begun and not yet written.
     pub backlog: u64,
-    /// Number of such checkpoints when half of all checkpoints since the last restart had begun.
+    /// Number of pending checkpoints when half of all checkpoints since the last restart had begun.
     pub backlog_half_way: u64,
-    /// Number of such checkpoints when the last checkpoint had begun.
+    /// Number of pending checkpoints when the last checkpoint had begun.
     pub backlog_at_end: u64,
-    /// Memory of the node with the most of them for the states that had been copied aside, at most [B].
+    /// Largest memory that the states of pending checkpoints took on a node [B].
     pub backlog_bytes: f64,
     /// Number of checkpoints that were begun and not written when the run ended.
     pub unwritten: u64,

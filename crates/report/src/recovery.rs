@@ -45,6 +45,7 @@ pub(super) fn recovery(
         lost: figure(|of| Some(of.lost_seconds)),
         down: figure(|of| Some(of.down_seconds)),
         from_start: figure(|of| Some(of.from_start as f64)),
+        read_backs: figure(|of| Some(of.read_backs as f64)),
         read_back_bytes: figure(|of| ratio(of.read_back, of.read_backs as f64)),
         read_back_time: figure(|of| ratio(of.reading_seconds, of.read_backs as f64)),
         checkpoints: figure(|of| Some(of.checkpoints as f64)),
@@ -73,9 +74,8 @@ fn interval(job: &Job, step: Option<f64>) -> Option<f64> {
 }
 
 /// Returns the law of a job that fails, whose checkpoints take `writing` [s] to write, and which is down for `restart` [s] after a
-/// failure (what the scenario says if no failure was seen). `waits`: checkpoints fall due before the one before is written, and
-/// training waits. Without such a law, returns why, in
-/// words; `None` if the job does not fail or writes no checkpoints.
+/// failure (what the scenario says if no failure was seen). `waits`: checkpoints fall due while the previous one is being written, and
+/// training waits. Without such a law, returns why, in words; `None` if the job does not fail or writes no checkpoints.
 fn law(
     scenario: &Scenario,
     job: &Job,
@@ -93,8 +93,8 @@ fn law(
     };
     if waits {
         return Err(Some(format!(
-            "checkpoints fall due before the one before is written, and training waits: an interval shorter than the {} that \
-             writing takes brings nothing",
+            "checkpoints fall due while the previous one is being written, and training waits: an interval shorter than the {} \
+             that writing takes brings nothing",
             seconds(writing)
         )));
     }

@@ -7,8 +7,8 @@ use super::sample::Nature;
 use super::summary::measured;
 use super::{JobOutcome, Outcome, RecoveryOutcome, World};
 use forebay_scenario::{
-    Arrivals, Background, BackgroundLoad, Distribution, Every, FailureTimes, Job, Operation,
-    SampleSizes, Scenario, ServerPlace, Servers, Stop, Unit,
+    Arrivals, Background, BackgroundLoad, Checkpoint, Distribution, Every, FailureTimes, Job,
+    Operation, SampleSizes, Scenario, ServerPlace, Servers, Stop, Unit, Writers,
 };
 
 /// Minimum number of steps after the warm-up for figures to count as reliable.
@@ -87,8 +87,7 @@ fn unwritten_checkpoint(job: &Job, outcomes: &[Outcome], index: usize) -> Option
 /// last checkpoint begins than when half of them have begun.
 const GROWTH: u64 = 3;
 
-/// Returns warnings if a job begins checkpoints faster than they are written, or if their states take more memory than a node
-/// has.
+/// Returns warnings if a job begins checkpoints faster than they are written, or if their states do not fit into a node's memory.
 fn backlog(scenario: &Scenario, outcomes: &[Outcome], index: usize) -> Vec<String> {
     let job = &scenario.jobs[index];
     let copies = outcomes.iter().flat_map(|outcome| &outcome.jobs).filter(|copy| copy.job == index);
@@ -100,24 +99,52 @@ fn backlog(scenario: &Scenario, outcomes: &[Outcome], index: usize) -> Vec<Strin
     let mut found = Vec::new();
     if let Some(of) = all.iter().filter(grows).max_by_key(|of| of.backlog_at_end) {
         found.push(format!(
-            "`{}` begins checkpoints faster than they are written, so that those not yet written become ever more ({} when the last \
-             began): write a longer interval, `when_busy = \"wait\"`, or a faster storage for checkpoints.",
+            "`{}` begins checkpoints faster than they are written, so that the backlog keeps growing ({} at the last checkpoint): \
+             write a longer interval, `when_busy = \"wait\"`, or a faster storage for checkpoints.",
             job.name, of.backlog_at_end
         ));
     }
-    let memory = scenario.cluster.node.memory;
-    let taken = job.memory(&scenario.datasets[job.dataset]);
-    let most = all.iter().map(|of| of.backlog_bytes).fold(0.0, f64::max);
-    if most > 0.0 && taken + most > memory {
-        found.push(format!(
-            "The states that `{}` keeps in the memory of a node until their checkpoints are written take up to {}, and a node has {}: \
-             a real job would be killed. Write a longer interval, `when_busy = \"wait\"`, or more `cluster.node.memory`.",
-            job.name,
-            prefixed(most, "B"),
-            prefixed(memory, "B")
-        ));
-    }
+    found.extend(states_beyond_memory(scenario, outcomes, index));
     found
+}
+
+/// Returns a warning if the states of a job's pending checkpoints take more memory than one of its nodes has left.
+fn states_beyond_memory(scenario: &Scenario, outcomes: &[Outcome], index: usize) -> Option<String> {
+    let (job, cluster) = (&scenario.jobs[index], &scenario.cluster);
+    let checkpoint = job.checkpoint.as_ref()?;
+    let states = job.bytes_written_by_node(checkpoint);
+    let (begin, taken) = (scenario.nodes_of(index).start, scenario.memory_taken(job));
+    let left = |node: u32| cluster.node_at(node).memory - taken;
+    let copies = outcomes.iter().flat_map(|outcome| &outcome.jobs).filter(|copy| copy.job == index);
+    let held = copies.flat_map(|copy| {
+        let pending = copy.recovery.map_or(0, |of| of.backlog) as f64;
+        let first = if cluster.share_nodes { begin } else { begin + copy.copy * job.nodes };
+        (first..).zip(&states).map(move |(node, state)| (node, *state, pending * state))
+    });
+    let beyond = held.filter(|(node, _, all)| *all > 0.0 && *all > left(*node));
+    let (node, state, all) =
+        beyond.max_by(|a, b| (a.2 - left(a.0)).total_cmp(&(b.2 - left(b.0))))?;
+    let most = |states: &[f64]| states.iter().copied().fold(0.0, f64::max);
+    let each = Checkpoint { writers: Writers::Each, ..checkpoint.clone() };
+    let spreads = || most(&job.bytes_written_by_node(&each)) < most(&states);
+    // Whoever waits for the checkpoint before keeps one state only.
+    let remedy = match state > left(node) {
+        true if spreads() => "One of them alone is too large. Write `writers = \"each\"`, or more",
+        true => "One of them alone is too large. Write more",
+        false => "Write a longer interval, `when_busy = \"wait\"`, or more",
+    };
+    let group = cluster.group_of(node).map_or(String::new(), |of| format!("group.{}.", of.name));
+    let place = match cluster.groups.is_empty() {
+        true => "a node".to_owned(),
+        false => format!("node {node}"),
+    };
+    Some(format!(
+        "The states that `{}` keeps in the memory of a node until their checkpoints are written take up to {}, and {place} has {}: a \
+         real job would be killed. {remedy} `cluster.{group}node.memory`.",
+        job.name,
+        prefixed(all, "B"),
+        prefixed(cluster.node_at(node).memory, "B")
+    ))
 }
 
 /// Returns a warning if a job's data set was still being copied to the nodes when the run ended.

@@ -483,7 +483,7 @@ fn the_report_says_what_is_read_back_and_what_failed_nodes_took_with_them() {
     within(of.read_back_bytes.mean.expect("bytes"), 64.0 * 980e9, 1e-3, "bytes");
     within(of.read_back_time.mean.expect("a time"), 64.0 * 980.0 / 60.0, 1e-3, "time");
     let page = text::render(&found, 4000, false);
-    assert!(page.contains("17 min 25 s of it to read 62.72 TB back after each"), "{page}");
+    assert!(page.contains("read back, 62.72 TB in 17 min 25 s"), "{page}");
     // Where failed nodes take checkpoints with them, that is said, and no interval is called the best one.
     let local = case("turn3/checkpoint-local", &[]);
     let page = text::render(&report_of(&local), 4000, false);

@@ -231,6 +231,11 @@ pub(super) fn only_json() -> Vec<Metric> {
         })
         .called("Restarts from step 0")
         .means("Failures that destroy a part of each checkpoint, so that a copy begins again at step 0."),
+        Metric::json("jobs.recovery.read_backs", count, Neither, |_, job| {
+            recovery(job, |of| of.read_backs)
+        })
+        .called("Checkpoints read back")
+        .means("Times that a copy reads a checkpoint back after a failure, to the end."),
         Metric::json("jobs.recovery.read_back_bytes", Unit::Bytes, Lower, |_, job| {
             recovery(job, |of| of.read_back_bytes)
         })
@@ -266,23 +271,23 @@ pub(super) fn only_json() -> Vec<Metric> {
         })
         .called("Postponed checkpoints")
         .means(
-            "Asynchronous checkpoints before which training waits until the one before is written.",
+            "Asynchronous checkpoints before which training waits until the previous one is written.",
         ),
         Metric::json("jobs.recovery.postponed_time", Unit::Seconds, Lower, |_, job| {
             recovery(job, |of| of.postponed_time)
         })
         .called("Waits for earlier checkpoints")
-        .means("Time for which training waits until earlier checkpoints are written."),
+        .means("Time that training waits for the previous checkpoint."),
         Metric::json("jobs.recovery.backlog", count, Lower, |_, job| {
             recovery(job, |of| of.backlog)
         })
         .called("Checkpoint backlog")
-        .means("Most asynchronous checkpoints that are being written, or wait for that, at once."),
+        .means("Most pending checkpoints at once: asynchronous ones that are begun and not yet written."),
         Metric::json("jobs.recovery.backlog_bytes", Unit::Bytes, Lower, |_, job| {
             recovery(job, |of| of.backlog_bytes)
         })
         .called("Memory of the backlog")
-        .means("Most memory that the states of these checkpoints take on a node."),
+        .means("Most memory that the states of pending checkpoints take on a node."),
         Metric::json("jobs.recovery.unwritten", count, Lower, |_, job| {
             recovery(job, |of| of.unwritten)
         })

@@ -31,7 +31,8 @@ pub struct Group {
 
 impl Cluster {
     /// Returns the group of node number `node`, counted from 0; `None` for the first nodes, which are in no group.
-    fn group_of(&self, node: u32) -> Option<&Group> {
+    #[must_use]
+    pub fn group_of(&self, node: u32) -> Option<&Group> {
         let mut first = self.nodes;
         self.groups.iter().rev().find(|group| {
             first = first.saturating_sub(group.nodes);

@@ -42,14 +42,25 @@ impl Scenario {
     #[must_use]
     pub fn page_cache(&self, job: &Job, node: &Node) -> Option<f64> {
         let capacity = node.page_cache.as_ref()?.capacity;
-        let (taken, warm) = if self.cluster.share_nodes {
-            let each = |job: &Job| self.taken(job) * f64::from(job.copies);
-            (self.jobs.iter().map(each).sum::<f64>(), self.warm(self.jobs.iter()))
-        } else {
-            (self.taken(job), self.warm([job]))
+        let warm = match self.cluster.share_nodes {
+            true => self.warm(self.jobs.iter()),
+            false => self.warm([job]),
         };
-        let memory = node.memory - taken - self.caches_in_memory();
-        Some((capacity.min(memory) - warm).max(0.0))
+        Some((capacity.min(node.memory - self.memory_taken(job)) - warm).max(0.0))
+    }
+
+    /// Returns the memory that is taken on each node that runs `job`, page cache apart: by its workers, buffers and data in memory,
+    /// and by those of all jobs that share the node [B].
+    #[must_use]
+    pub fn memory_taken(&self, job: &Job) -> f64 {
+        self.taken_on_node(job) + self.caches_in_memory()
+    }
+
+    fn taken_on_node(&self, job: &Job) -> f64 {
+        if !self.cluster.share_nodes {
+            return self.taken(job);
+        }
+        self.jobs.iter().map(|job| self.taken(job) * f64::from(job.copies)).sum()
     }
 
     /// Returns the memory that a copy of `job` takes on each node, page cache apart [B].

@@ -1,6 +1,6 @@
 //! Which rank writes which part of a checkpoint.
 
-use crate::{Checkpoint, Job, Parallelism, Writers};
+use crate::{Checkpoint, Job, Parallelism, ServerPlace, Writers};
 use forebay_model::device_memory::{Footprint, Spread, State};
 
 /// The part of a checkpoint that one rank writes or reads, in a stream of its own.
@@ -31,6 +31,27 @@ impl Job {
         let parts = self.bytes_written(checkpoint).into_iter().zip(self.nodes_of_gpus());
         let parts = parts.filter(|(bytes, _)| *bytes > 0.0).enumerate();
         parts.map(|(file, (bytes, node))| RankPart { node, bytes, file }).collect()
+    }
+
+    /// Returns the bytes of a checkpoint that each node of a job copy writes [B]. Parameter servers write from the nodes that they are
+    /// on; nodes of their own are left out.
+    #[must_use]
+    pub fn bytes_written_by_node(&self, checkpoint: &Checkpoint) -> Vec<f64> {
+        let mut nodes = vec![0.0; self.nodes as usize];
+        let Some(servers) = self.servers() else {
+            let parts = self.parts_written(checkpoint);
+            parts.iter().for_each(|part| nodes[part.node as usize] += part.bytes);
+            return nodes;
+        };
+        let shares = match (servers.place, checkpoint.writers) {
+            (ServerPlace::Own { .. }, _) => Vec::new(),
+            (ServerPlace::WithWorkers, Writers::First) => vec![1.0],
+            (ServerPlace::WithWorkers, Writers::Each) => servers.shares(),
+        };
+        for (server, share) in shares.into_iter().enumerate() {
+            nodes[server % self.nodes as usize] += share * checkpoint.bytes;
+        }
+        nodes
     }
 
     /// Returns the parts of a checkpoint that the ranks of a job copy read to restore their state, in the order of their GPUs: each
