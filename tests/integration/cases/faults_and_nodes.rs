@@ -172,7 +172,7 @@ fn states_that_wait_to_be_written_are_compared_with_the_memory_of_each_node() {
 
 #[test]
 fn jobs_and_their_copies_on_shared_nodes_share_the_memory_of_a_node() {
-    // System: a job keeps 10 GB of 16 GB; its decoded samples take 5 GB more, and those of a second copy 5 GB. Expectation: a warning
+    // System: a job keeps 10 GB of 16 GB; its loader worker takes 5 GB more, and that of a second copy 5 GB. Expectation: a warning
     // for two copies only.
     let said = |copies: &str| {
         let changes = [
@@ -184,7 +184,7 @@ fn jobs_and_their_copies_on_shared_nodes_share_the_memory_of_a_node() {
             ("job.copies", copies),
             ("job.checkpoint.bytes", "10 GB"),
             ("job.storage", "scratch"),
-            ("job.decoded_cache", "{ capacity = \"5 GB\" }"),
+            ("job.worker_memory", "5 GB"),
             ("job.loader", "{ pytorch = { workers = 1 } }"),
         ];
         report_of(&written(KEEPING, &changes)).warnings.join("\n")
