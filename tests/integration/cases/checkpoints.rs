@@ -509,7 +509,7 @@ fn nodes_that_fail_are_checked_and_remarked() {
     assert!(said.contains("node 8 fails, and the job has 8 nodes"), "{said}");
     assert!(said.contains("write numbers from 0 to 7"), "{said}");
     let said = wrong("[0, 1]");
-    assert!(said.contains("2 nodes for 1 times in `at`"), "{said}");
+    assert!(said.contains("2 nodes for 1 time in `at`"), "{said}");
     let remarks = |changes: &[(&str, &str)]| {
         case("turn3/checkpoint-local", &[&[("job.failures.node", "restarted")], changes].concat())
             .remarks

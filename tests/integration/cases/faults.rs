@@ -129,8 +129,8 @@ fn a_fault_of_gpus_that_do_not_exist_is_refused() {
             "{ node = \"gpus\", gpus = [8], factor = 0.5 }",
             "there is no GPU 8: numbers go from 0 to 7",
         ),
-        ("{ node = \"cores\", gpus = [0], factor = 0.5 }", "only a fault of GPUs"),
-        ("{ link = \"pcie\", gpus = [0], factor = 0.5 }", "only a fault of GPUs"),
+        ("{ node = \"cores\", gpus = [0], factor = 0.5 }", "applies only to faults of GPUs"),
+        ("{ link = \"pcie\", gpus = [0], factor = 0.5 }", "applies only to faults of GPUs"),
         ("{ node = \"gpus\", gpus = [], factor = 0.5 }", "the list is empty"),
     ] {
         let change = format!("fault=[{fault}]").parse().expect("an override");
