@@ -10,6 +10,7 @@ mod loaders;
 mod mechanisms;
 mod pipelines;
 mod reads;
+mod slow_gpus;
 mod verdicts;
 mod words;
 

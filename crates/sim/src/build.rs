@@ -49,7 +49,7 @@ use super::communication::Communicators;
 use super::device::Device;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Lanes};
-use super::fault::Faults;
+use super::fault::{DeviceGpu, Faults};
 use super::index::{DeviceId, HoldersId, IdVec, Ids, StationId, WorkId};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
@@ -89,7 +89,7 @@ struct Builder<'s> {
     /// Lists that record the node that keeps each unit, by storage and by first node of the job copy.
     lists: BTreeMap<(usize, u32), HoldersId>,
     replication: u32,
-    /// Number of files of a checkpoint of all job copies so far.
+    /// Number of checkpoint files of the job copies built so far.
     checkpoint_files: u64,
     places: DevicePlaces,
     parts: Parts,
@@ -100,8 +100,8 @@ struct Builder<'s> {
 struct DevicePlaces {
     /// Node of each device.
     nodes: IdVec<Device, u32>,
-    /// Nodes and numbers of the GPUs of each device, if a fault names single GPUs.
-    gpus: BTreeMap<DeviceId, Vec<(u32, u32)>>,
+    /// The GPUs of each device, if a fault slows GPUs.
+    gpus: BTreeMap<DeviceId, Vec<DeviceGpu>>,
 }
 
 /// The components that belong to job copies, collected while the job copies are added.
@@ -218,7 +218,7 @@ impl<'s> Builder<'s> {
             jobs,
             stagings: parts.stagings,
             background: parts.background,
-            faults: Faults(faults.into_iter().collect()),
+            faults: Faults { all: faults.into_iter().collect(), gpus: places.gpus },
             resources: Resources { all: resources, device_nodes: places.nodes },
             watch: Watch::new(&Options::default(), Time::NEVER, None),
         }

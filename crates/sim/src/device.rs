@@ -73,7 +73,7 @@ pub(super) struct OnGpu {
     /// runs now.
     pub(super) alone: f64,
     pub(super) kernels: KernelsId,
-    /// Speed of the GPU relative to its speed without faults.
+    /// Speed of the device's GPUs, which is that of the slowest one, relative to their speed without faults.
     pub(super) pace: f64,
 }
 

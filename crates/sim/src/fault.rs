@@ -1,5 +1,7 @@
 //! Faults: links, stations and GPUs that are slower than normal for a while.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use forebay_engine::Time;
 use forebay_engine::fluid::{Capacity, LinkId};
 
@@ -18,19 +20,35 @@ pub(super) struct FaultRun {
     pub(super) links: Vec<(LinkId, Capacity)>,
     /// Stations that the fault slows, each with its service time without faults.
     pub(super) stations: Vec<(StationId, Delay)>,
-    /// Devices whose GPUs the fault slows.
+    /// GPUs that the fault slows, and devices with at least one of them.
+    pub(super) gpus: BTreeSet<GpuPlace>,
     pub(super) devices: Vec<DeviceId>,
     pub(super) active: bool,
 }
 
+/// Number of a GPU's node, and number of the GPU on that node.
+pub(super) type GpuPlace = (u32, u32);
+
+/// A GPU of a device.
+#[derive(Debug)]
+pub(super) struct DeviceGpu {
+    pub(super) place: GpuPlace,
+    /// Speed of the GPU relative to the device's slowest GPU, both without faults.
+    pub(super) lead: f64,
+}
+
 /// The owner of all faults.
 #[derive(Debug, Default)]
-pub(super) struct Faults(pub(super) IdVec<FaultRun>);
+pub(super) struct Faults {
+    pub(super) all: IdVec<FaultRun>,
+    /// The GPUs of each device, if a fault slows GPUs.
+    pub(super) gpus: BTreeMap<DeviceId, Vec<DeviceGpu>>,
+}
 
 impl Faults {
     /// Schedules the begin and the end of each fault.
     pub(super) fn begin(&self, env: &mut Env) {
-        for (fault, f) in self.0.iter().zip(self.0.ids()) {
+        for (fault, f) in self.all.iter().zip(self.all.ids()) {
             for at in [fault.from, fault.until].into_iter().filter(|at| *at != Time::NEVER) {
                 env.calendar.schedule(at, Event::Turned(f));
             }
@@ -41,14 +59,14 @@ impl Faults {
     pub(super) fn have_turned(&self, now: Time) -> bool {
         let turned =
             |fault: &FaultRun| if fault.until == Time::NEVER { fault.from } else { fault.until };
-        self.0.iter().all(|fault| turned(fault) <= now)
+        self.all.iter().all(|fault| turned(fault) <= now)
     }
 
     /// Begins or ends fault `f`.
     #[cold]
     pub(super) fn turn(&mut self, env: &mut Env, f: FaultId) {
-        self.0[f].active ^= true;
-        let fault = &self.0[f];
+        self.all[f].active ^= true;
+        let fault = &self.all[f];
         for (link, capacity) in &fault.links {
             let left = self.left(|other| other.links.iter().any(|(of, _)| of == link));
             env.network.set_capacity(env.now, *link, times(capacity, left));
@@ -61,14 +79,17 @@ impl Faults {
             };
         }
         for device in &fault.devices {
-            let pace = self.left(|other| other.devices.contains(device));
+            // The device's GPUs make each step together, so the slowest one determines its time.
+            let pace_of =
+                |gpu: &DeviceGpu| gpu.lead * self.left(|other| other.gpus.contains(&gpu.place));
+            let pace = self.gpus[device].iter().map(pace_of).fold(f64::INFINITY, f64::min);
             env.notices.push_back(Notice::DevicePace { device: *device, pace });
         }
     }
 
     /// Returns the relative speed of a component under all active faults; `slows` returns whether a fault slows the component.
     fn left(&self, slows: impl Fn(&FaultRun) -> bool) -> f64 {
-        self.0.iter().filter(|of| of.active && slows(of)).map(|of| of.factor).product()
+        self.all.iter().filter(|of| of.active && slows(of)).map(|of| of.factor).product()
     }
 }
 

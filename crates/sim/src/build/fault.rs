@@ -1,11 +1,11 @@
-//! The components that each fault slows, found among the resources.
+//! The components that each fault slows, found among the resources and the devices.
 
-use crate::fault::FaultRun;
+use crate::fault::{DeviceGpu, FaultRun, GpuPlace};
 use crate::index::DeviceId;
 use crate::resource::{Member, Resource};
 use forebay_engine::Time;
 use forebay_scenario::{Device as Processor, Fault, Faulty, Job};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Builder;
 
@@ -22,6 +22,7 @@ impl Builder<'_> {
             factor: fault.factor,
             links: Vec::new(),
             stations: Vec::new(),
+            gpus: BTreeSet::new(),
             devices: Vec::new(),
             active: false,
         };
@@ -35,7 +36,7 @@ impl Builder<'_> {
             }
         }
         if fault.what == Faulty::Gpus {
-            run.devices = self.on_gpus_of(fault);
+            self.add_gpus(&mut run, fault);
         }
         run
     }
@@ -51,34 +52,30 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the accelerators that the GPUs of a fault are, or are a part of.
-    fn on_gpus_of(&self, fault: &Fault) -> Vec<DeviceId> {
-        let is_on = |device: DeviceId| {
-            let node = self.places.nodes[device];
-            let of_node = |node: u32| fault.nodes.is_empty() || fault.nodes.contains(&node);
-            match self.places.gpus.get(&device).filter(|_| !fault.gpus.is_empty()) {
-                None => of_node(node),
-                Some(all) => {
-                    all.iter().any(|(node, gpu)| of_node(*node) && fault.gpus.contains(gpu))
-                }
-            }
+    /// Adds the GPUs that a fault slows, and the devices with at least one of them.
+    fn add_gpus(&self, run: &mut FaultRun, fault: &Fault) {
+        let is_slow = |(node, gpu): &GpuPlace| {
+            (fault.nodes.is_empty() || fault.nodes.contains(node))
+                && (fault.gpus.is_empty() || fault.gpus.contains(gpu))
         };
-        let devices = self.parts.devices.iter().zip(self.parts.devices.ids());
-        let slowed = devices.filter(|(device, number)| {
-            let job = &self.scenario.jobs[self.parts.jobs[device.job].job];
-            job.device == Processor::Accelerator && is_on(*number)
-        });
-        slowed.map(|(_, number)| number).collect()
+        for (device, gpus) in &self.places.gpus {
+            let slow: Vec<GpuPlace> = gpus.iter().map(|gpu| gpu.place).filter(is_slow).collect();
+            if !slow.is_empty() {
+                run.devices.push(*device);
+            }
+            run.gpus.extend(slow);
+        }
     }
 
-    /// Records which GPUs of which nodes the devices of a job copy, from `first` on, are, if a fault names single GPUs; the copy
-    /// is on nodes from `begin` on.
+    /// Records node and number of each device's GPUs, if a fault slows GPUs. The job copy's devices begin at `first`, its nodes at
+    /// `begin`.
     pub(super) fn note_gpus(&mut self, job: &Job, (begin, first): (u32, DeviceId)) {
-        if self.scenario.faults.iter().all(|fault| fault.gpus.is_empty()) {
+        let slows_gpus = self.scenario.faults.iter().any(|fault| fault.what == Faulty::Gpus);
+        if !slows_gpus || job.device != Processor::Accelerator {
             return;
         }
         let mut next = BTreeMap::<u32, u64>::new();
-        // GPUs of a job copy are numbered node by node.
+        // Node of each GPU of the job copy, and the GPU's number among the job copy's GPUs there, which are numbered node by node.
         let places: Vec<(u32, u64)> = job
             .nodes_of_gpus()
             .into_iter()
@@ -88,17 +85,19 @@ impl Builder<'_> {
                 (begin + node, *place - 1)
             })
             .collect();
-        let of_job = self.node;
         for d in self.parts.devices.ids_from(first) {
             let device = &self.parts.devices[d];
             let group = job.stage_group(device.model % job.ranks(), device.stage);
-            let mut all = Vec::new();
-            for (node, place) in group.gpus().filter_map(|gpu| places.get(gpu as usize)) {
-                self.node = *node;
-                all.push((*node, self.gpu_at(*place)));
-            }
-            self.places.gpus.insert(d, all);
+            let own: Vec<(u32, u64)> =
+                group.gpus().filter_map(|gpu| places.get(gpu as usize).copied()).collect();
+            let slowness = |(node, _): &(u32, u64)| self.slowness(job, *node);
+            let slowest = own.iter().map(slowness).fold(0.0, f64::max);
+            let gpus = own.iter().map(|of @ (node, place)| DeviceGpu {
+                place: (*node, self.gpu_at(*node, *place)),
+                lead: slowest / slowness(of),
+            });
+            let gpus = gpus.collect();
+            self.places.gpus.insert(d, gpus);
         }
-        self.node = of_job;
     }
 }

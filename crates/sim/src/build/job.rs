@@ -217,11 +217,11 @@ impl Builder<'_> {
         Spread { ranks: 1, bytes: pipeline.activations, inside, ..Spread::default() }
     }
 
-    /// Returns the factor by which steps take longer on accelerators of the node being built than on those of the cluster's
-    /// first nodes.
-    pub(super) fn slowness(&self, job: &Job) -> f64 {
+    /// Returns the factor by which steps take longer on accelerators of node `node` than on those of the cluster's first nodes.
+    pub(super) fn slowness(&self, job: &Job, node: u32) -> f64 {
+        let cluster = &self.scenario.cluster;
         match job.device {
-            Processor::Accelerator => self.scenario.cluster.slowness(self.here(), job.peak),
+            Processor::Accelerator => cluster.slowness(cluster.node_at(node), job.peak),
             Processor::Cpu { .. } => 1.0,
         }
     }

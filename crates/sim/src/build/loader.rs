@@ -89,7 +89,7 @@ impl Builder<'_> {
             pcie: self.pcie(job, rank, node),
             shared: self.gpus(job),
             stages: job.shares().len() as u32,
-            slowness: self.slowness(job),
+            slowness: self.slowness(job, self.node),
             // A peak for the steps' precision says nothing about kernels that decode.
             kernel_slowness: self.scenario.cluster.slowness(self.here(), None),
             intra: self.intra(job),

@@ -182,12 +182,12 @@ impl Builder<'_> {
 
     /// Returns the first GPU of model copy number `copy` of the job copy being built, on the node being built.
     pub(super) fn gpu_of(&self, job: &Job, copy: u32) -> u32 {
-        self.gpu_at(u64::from(copy) * job.gpus_per_copy())
+        self.gpu_at(self.node, u64::from(copy) * job.gpus_per_copy())
     }
 
-    /// Returns GPU number `place` of the job copy being built, on the node being built.
-    pub(super) fn gpu_at(&self, place: u64) -> u32 {
-        let (first, all) = self.on_nodes.get(&self.node).map_or((0, 1), |node| node.own_gpus);
+    /// Returns GPU number `place` of the job copy being built, on node `node`.
+    pub(super) fn gpu_at(&self, node: u32, place: u64) -> u32 {
+        let (first, all) = self.on_nodes.get(&node).map_or((0, 1), |node| node.own_gpus);
         ((first + place) % all.max(1)) as u32
     }
 

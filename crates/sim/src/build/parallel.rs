@@ -195,14 +195,10 @@ impl Builder<'_> {
 
     /// Returns the slowdown of the slowest of `gpus` relative to the GPUs of the cluster's first nodes; the job copy is on nodes
     /// from `first` on.
-    fn slowest(&mut self, laid: &Laid<'_>, gpus: Members, first: u32) -> f64 {
+    fn slowest(&self, laid: &Laid<'_>, gpus: Members, first: u32) -> f64 {
         let all = Ids::new(RankId::new(gpus.first), RankId::new(gpus.first + gpus.ranks));
-        let mut slowness = 0.0_f64;
-        for node in &laid.nodes[all] {
-            self.node = first + node;
-            slowness = slowness.max(self.slowness(laid.job));
-        }
-        slowness
+        let nodes = laid.nodes[all].iter();
+        nodes.map(|node| self.slowness(laid.job, first + node)).fold(0.0, f64::max)
     }
 
     /// Returns for each GPU the routes from and to its node's memory; empty if the job does not swap. The job copy is on nodes
@@ -228,7 +224,7 @@ impl Builder<'_> {
         if bandwidth.is_infinite() {
             return [None; 2];
         }
-        let (memory, own) = (self.memory(), self.gpu_at(u64::from(gpu - begin)));
+        let (memory, own) = (self.memory(), self.gpu_at(node, u64::from(gpu - begin)));
         ["node.pcie", "node.pcie.out"].map(|name| {
             let link = self.link_at(LinkPlace::of_gpu(name, node, own), bandwidth);
             let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();

@@ -140,7 +140,7 @@ impl Links<'_, '_> {
         let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
         self.builder.node = node;
         (0..ranks).map(move |gpu| {
-            let own = self.builder.gpu_at(u64::from(gpu) * rank.gpus);
+            let own = self.builder.gpu_at(node, u64::from(gpu) * rank.gpus);
             let switch = own / intra.tree.switch;
             let inside = self.inside(&intra, own, node);
             let above = self.above(&intra, switch, node);
