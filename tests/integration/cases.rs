@@ -9,6 +9,7 @@ mod length;
 mod loaders;
 mod mechanisms;
 mod pipelines;
+mod read_back;
 mod reads;
 mod slow_gpus;
 mod verdicts;

@@ -39,6 +39,8 @@ pub(super) enum Client {
     Node(f64),
     /// A node that copies from the storage to a tier of its own, over its NIC if the storage is remote.
     Copy,
+    /// A node that reads back what it has written, over its NIC if the storage is remote. Its page cache holds none of it.
+    ReadBack,
     /// A node that writes to the storage, over the outgoing direction of its NIC.
     Writer,
     /// A parameter server on a node of its own that writes to the storage, or reads from it, over the given direction of its NIC;
@@ -59,14 +61,16 @@ impl Builder<'_> {
         beyond: Option<Use>,
     ) -> (Mount, Vec<Use>, Rest) {
         let storage = &self.scenario.storage[index];
-        let reads = matches!(client, Client::Node(_) | Client::Copy);
-        let warm = storage.warm.as_ref().filter(|_| reads);
+        let reads_data = matches!(client, Client::Node(_) | Client::Copy);
+        let warm = storage.warm.as_ref().filter(|_| reads_data);
         let mut model = StorageModel::new(warm.unwrap_or(&storage.path));
         let rest = match client {
             Client::Node(request) => model.take_cpu(request),
-            Client::Copy | Client::Writer | Client::Server { .. } | Client::Background => {
-                Rest::default()
-            }
+            Client::Copy
+            | Client::ReadBack
+            | Client::Writer
+            | Client::Server { .. }
+            | Client::Background => Rest::default(),
         };
         let backend = if warm.is_some() {
             self.warm(index, &model)
@@ -87,7 +91,7 @@ impl Builder<'_> {
         route.extend(beyond);
         let limited = !route.is_empty() || model.per_stream.is_finite();
         let queues = match client {
-            Client::Node(_) | Client::Copy | Client::Writer => model.path.queues,
+            Client::Node(_) | Client::Copy | Client::ReadBack | Client::Writer => model.path.queues,
             Client::Server { .. } | Client::Background => None,
         };
         let routes = match (model.path.targets, queues) {

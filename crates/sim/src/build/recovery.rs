@@ -102,7 +102,7 @@ impl Builder<'_> {
         let inside = !self.scenario.storage[checkpoint.storage].path.is_remote();
         let (parts, client) = match writes {
             true => (of.job.parts_written(checkpoint), Client::Writer),
-            false => (of.job.parts_read(checkpoint, inside), Client::Copy),
+            false => (of.job.parts_read(checkpoint, inside), Client::ReadBack),
         };
         let mut found = Vec::with_capacity(parts.len());
         // Ranks of a node share its route to the storage.
@@ -122,7 +122,8 @@ impl Builder<'_> {
     }
 
     /// Returns the parts of a checkpoint that servers write or read: each server its part, unless the first one writes
-    /// everything.
+    /// everything. Then all servers read from its file; if that file is inside the job's nodes, only the first server reads, and
+    /// the time in which it sends the others their parts is not counted.
     fn server_parts(
         &mut self,
         of: &JobCopy,
@@ -131,26 +132,31 @@ impl Builder<'_> {
         writes: bool,
     ) -> Vec<StatePart> {
         let Some(of_job) = of.job.servers() else { return Vec::new() };
+        let inside = !self.scenario.storage[checkpoint.storage].path.is_remote();
         let shares = match checkpoint.writers {
-            Writers::First if writes => vec![1.0],
+            Writers::First if writes || inside => vec![1.0],
             Writers::First | Writers::Each => of_job.shares(),
         };
         let (mut parts, first) = (Vec::new(), of.job.ranks_by_node().sum::<u32>());
         for (number, share) in (0..).zip(shares).filter(|(_, share)| *share > 0.0) {
             let port = ways.port(first + number);
-            let whence = match of_job.place {
+            let (place, at, client) = match of_job.place {
                 ServerPlace::Own { .. } => {
                     let nic = port.outside[usize::from(!writes)].first().copied();
                     (of.job.nodes + number, node, Client::Server { nic, writes })
                 }
-                ServerPlace::WithWorkers if writes => (port.node - node, port.node, Client::Writer),
-                ServerPlace::WithWorkers => (port.node - node, port.node, Client::Copy),
+                ServerPlace::WithWorkers => {
+                    let client = if writes { Client::Writer } else { Client::ReadBack };
+                    (port.node - node, port.node, client)
+                }
             };
-            let (place, node, client) = whence;
+            let file = match checkpoint.writers {
+                Writers::First => self.checkpoint_files,
+                Writers::Each => self.checkpoint_files + u64::from(number),
+            };
             let bytes = share * checkpoint.bytes;
-            self.node = node;
+            self.node = at;
             let (mount, ..) = self.mount(checkpoint.storage, client, None);
-            let file = self.checkpoint_files + u64::from(number);
             parts.push(StatePart { node: place, bytes, way: mount.way_of_file(file, bytes) });
         }
         parts
