@@ -12,6 +12,7 @@ mod pipelines;
 mod read_back;
 mod reads;
 mod slow_gpus;
+mod transfers;
 mod verdicts;
 mod words;
 

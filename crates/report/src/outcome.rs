@@ -168,7 +168,7 @@ pub struct RecoveryOutcome {
     /// Time from the end of a step until its checkpoint was written, summed over checkpoints [s]; without the time that
     /// training waited for the previous checkpoint.
     pub writing_seconds: f64,
-    /// Time for which checkpoints were being transferred to the storage [s].
+    /// Time for which checkpoints were being transferred to a storage that other job copies may write to [s].
     pub transfer_seconds: f64,
     /// Part of this time in which another job copy transferred checkpoints to the same storage [s].
     pub overlap_seconds: f64,

@@ -1,9 +1,9 @@
 //! Checkpoints: a job copy's state at the end of a step is written to a storage, over the links that data and gradients use
 //! too.
 //!
-//! Training waits until an asynchronous checkpoint's state is copied aside, and any other checkpoint is written. An asynchronous
-//! one that falls due while an earlier one is not yet written is never left out: training waits for the earlier one, or the state
-//! joins a queue, or both are written together ([`WhenBusy`]). A failure destroys all that are not yet written.
+//! Training waits until a checkpoint is written; if it is asynchronous, only until its state is copied aside. An asynchronous one
+//! that falls due while an earlier one is not yet written is never left out: training waits for the earlier one, or the state
+//! joins a queue, or both are written together ([`WhenBusy`]). A failure destroys the checkpoints that are not yet written.
 
 mod writes;
 
@@ -21,7 +21,7 @@ use super::index::{CheckpointId, DeviceId, JobId, RecoveryId, Slab, WriteId};
 use super::invariant::broken;
 use super::jobs::Jobs;
 
-pub(super) use writes::{Saved, StatePart, Write, Writing};
+pub(super) use writes::{Saved, StatePart, Write, WriteOverlap, WritePlace};
 
 /// The checkpoints of a job copy.
 #[derive(Debug)]
@@ -43,16 +43,16 @@ pub(super) struct CheckpointRun {
     pending: VecDeque<WriteId>,
     /// Number of pending checkpoints after each new one since the last restart.
     backlog: Vec<u64>,
-    /// Time since when checkpoints are being transferred, and [`Writing::together`] of the storage at that time; `None` while none
-    /// is.
-    transfers: Option<(Time, Span)>,
+    /// Start of the current transfers, and the overlap time at each shared place at that moment; `None` if nothing is being
+    /// transferred.
+    transfers: Option<(Time, Vec<Span>)>,
 }
 
 /// When a job copy is checkpointed, and what each checkpoint writes.
 #[derive(Debug)]
 pub(super) struct CheckpointSettings {
-    /// Index of the storage that checkpoints are written to, if several job copies reach it; `None` if it is inside the nodes.
-    pub(super) shared: Option<usize>,
+    /// The places that checkpoints are written to, if other job copies may write there too; otherwise empty.
+    pub(super) shared: Vec<WritePlace>,
     pub(super) every: Every,
     pub(super) writers: Vec<StatePart>,
     pub(super) asynchronous: bool,
@@ -297,8 +297,8 @@ impl Jobs {
         }
     }
 
-    /// Lets the devices of a job copy that waited for a checkpoint since `since` go on: first records the waits of all, and then lets each
-    /// begin its next step or go on with its step.
+    /// Lets the devices of a job copy that waited for a checkpoint since `since` go on: first records the waits of all, and then
+    /// lets each begin its next step or go on with its step.
     fn end_checkpoint_wait(&mut self, env: &mut Env, c: CheckpointId, since: Time) {
         let j = self.recoveries.checkpoints[c].job;
         if self.jobs[j].finished {

@@ -245,6 +245,8 @@ impl World<'_> {
     /// do.
     pub(super) fn finish(mut self, scenario: &Scenario, ended: Time, ends: bool) -> Outcome {
         self.jobs.end_down(ended);
+        let stopped = if self.jobs.unfinished > 0 { ended } else { self.env.now };
+        self.jobs.recoveries.end_transfers(stopped);
         let still = Jobs::stands_still(&self.env);
         let unfinished = match self.jobs.hopeless {
             None if self.watch.ended => None,

@@ -1,6 +1,8 @@
 //! Checkpoints and failures of job copies.
 
-use crate::checkpoint::{CheckpointRun, CheckpointSettings, StatePart};
+use std::collections::BTreeSet;
+
+use crate::checkpoint::{CheckpointRun, CheckpointSettings, StatePart, WritePlace};
 use crate::communication::RankRoutes;
 use crate::index::{LoaderId, RangeVec};
 use crate::job_run::Parts;
@@ -42,7 +44,7 @@ impl Builder<'_> {
             // Files of the next job copy begin on other targets.
             self.checkpoint_files += writers.len() as u64;
             let settings = CheckpointSettings {
-                shared: storage.path.is_remote().then_some(checkpoint.storage),
+                shared: self.write_places(checkpoint, node, &writers),
                 every: checkpoint.every,
                 writers,
                 asynchronous: checkpoint.asynchronous,
@@ -85,6 +87,25 @@ impl Builder<'_> {
             Restored::new(stages, loader, of.job.prefill)
         };
         RangeVec::new(first, loaders[loaders.loaders.ids_from(first)].iter().map(restored))
+    }
+
+    /// Returns the places to which the `writers` of a job copy, on nodes from `node` on, write, if other job copies may write there
+    /// too: the storage, or disks of nodes that jobs share.
+    fn write_places(
+        &self,
+        checkpoint: &Checkpoint,
+        node: u32,
+        writers: &[StatePart],
+    ) -> Vec<WritePlace> {
+        let storage = checkpoint.storage;
+        if self.scenario.storage[storage].path.is_remote() {
+            return vec![WritePlace { storage, node: None }];
+        }
+        if !self.scenario.cluster.share_nodes {
+            return Vec::new();
+        }
+        let nodes: BTreeSet<u32> = writers.iter().map(|part| node + part.node).collect();
+        nodes.into_iter().map(|node| WritePlace { storage, node: Some(node) }).collect()
     }
 
     /// Returns the parts of a checkpoint that a job copy's ranks or servers write or, if `writes` is false, read back after a

@@ -29,12 +29,12 @@ impl Saved {
     }
 
     /// Returns the stalls of a device that restarts from this state at `now`: they cover the time from the `end` of its last
-    /// step on.
+    /// step on. A state whose copy had to wait may contain steps that ended after it was due.
     pub(crate) fn waits(&self, end: Time, now: Time) -> [Segment; 3] {
         let wait = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
         [
             wait(end, self.begun, Cause::Fault),
-            wait(self.begun, self.ready, Cause::Checkpoint),
+            wait(self.begun.max(end), self.ready, Cause::Checkpoint),
             wait(self.ready, now, Cause::Fault),
         ]
     }
@@ -77,16 +77,23 @@ pub(crate) struct Write {
     pub(super) left: u32,
 }
 
-/// The job copies that transfer checkpoints to one storage.
+/// A storage that checkpoints are written to: one that all nodes share, or one inside node `node`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WritePlace {
+    pub(crate) storage: usize,
+    pub(crate) node: Option<u32>,
+}
+
+/// The number of job copies that transfer checkpoints to one place, and how long two or more did so at once.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Writing {
+pub(crate) struct WriteOverlap {
     copies: u32,
     /// Time until `since` in which two or more did so.
     together: Span,
     since: Time,
 }
 
-impl Writing {
+impl WriteOverlap {
     /// Returns the time until `now` in which two or more job copies transferred checkpoints.
     fn together(&self, now: Time) -> Span {
         let more = if self.copies >= 2 { now.since(self.since) } else { Span::ZERO };
@@ -96,7 +103,7 @@ impl Writing {
     /// Changes the number of job copies at `now`.
     fn change(&mut self, now: Time, by: i32) {
         let (copies, together) = (self.copies.saturating_add_signed(by), self.together(now));
-        *self = Writing { copies, together, since: now };
+        *self = WriteOverlap { copies, together, since: now };
     }
 }
 
@@ -104,23 +111,39 @@ impl Recoveries {
     /// Records that a job copy transfers checkpoints `c` from `now` on, unless it does so already.
     pub(super) fn begin_writing(&mut self, now: Time, c: CheckpointId) {
         let checkpoint = &mut self.checkpoints[c];
-        if let (Some(shared), None) = (checkpoint.settings.shared, checkpoint.transfers) {
-            let storage = self.writing.entry(shared).or_default();
-            storage.change(now, 1);
-            checkpoint.transfers = Some((now, storage.together(now)));
+        if checkpoint.transfers.is_some() {
+            return;
         }
+        let together = checkpoint.settings.shared.iter().map(|place| {
+            let overlap = self.overlaps.entry(*place).or_default();
+            overlap.change(now, 1);
+            overlap.together(now)
+        });
+        checkpoint.transfers = Some((now, together.collect()));
     }
 
     /// Records that a job copy does not transfer checkpoints `c` any more, if it did.
     pub(crate) fn end_writing(&mut self, now: Time, c: CheckpointId) {
         let checkpoint = &mut self.checkpoints[c];
-        let (shared, transfers) = (checkpoint.settings.shared, checkpoint.transfers.take());
-        if let (Some(shared), Some((since, together))) = (shared, transfers) {
-            let storage = self.writing.entry(shared).or_default();
-            let books = &mut self.all[checkpoint.recovery].books;
-            books.transfer_seconds += now.since(since).seconds();
-            books.overlap_seconds += storage.together(now).seconds() - together.seconds();
-            storage.change(now, -1);
+        let Some((since, together)) = checkpoint.transfers.take() else { return };
+        if checkpoint.settings.shared.is_empty() {
+            return;
+        }
+        let books = &mut self.all[checkpoint.recovery].books;
+        books.transfer_seconds += now.since(since).seconds();
+        let mut longest = 0.0_f64;
+        for (place, before) in checkpoint.settings.shared.iter().zip(together) {
+            let overlap = self.overlaps.entry(*place).or_default();
+            longest = longest.max(overlap.together(now).seconds() - before.seconds());
+            overlap.change(now, -1);
+        }
+        books.overlap_seconds += longest;
+    }
+
+    /// Counts the transfers that are in progress when the run ends.
+    pub(crate) fn end_transfers(&mut self, now: Time) {
+        for c in self.checkpoints.ids() {
+            self.end_writing(now, c);
         }
     }
 

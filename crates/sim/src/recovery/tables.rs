@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::checkpoint::{CheckpointRun, Saved, StatePart, Write, Writing};
+use crate::checkpoint::{CheckpointRun, Saved, StatePart, Write, WriteOverlap, WritePlace};
 use crate::env::Env;
 use crate::event::{Delay, Event};
 use crate::index::{FailuresId, IdVec, Ids, JobId, LoaderId, RangeVec, RecoveryId, Slab};
@@ -28,8 +28,8 @@ pub(crate) struct Recoveries {
     /// Checkpoints that are not yet written.
     pub(crate) writes: Slab<Write>,
     pub(crate) failures: IdVec<FailureRun>,
-    /// Job copies that write checkpoints, by storage.
-    pub(crate) writing: BTreeMap<usize, Writing>,
+    /// Overlap of the job copies that write checkpoints, by place.
+    pub(crate) overlaps: BTreeMap<WritePlace, WriteOverlap>,
 }
 
 /// The last saved state of a job copy, and what its checkpoints and failures cost.
@@ -228,8 +228,9 @@ impl Recoveries {
         self.of(of.recoveries).is_none_or(shown)
     }
 
-    /// Records for the job copy of `of` that a new state has been saved, which counts as progress if it got further than ever. If epochs begin again after a
-    /// failure and the goal is a number of epochs, only a state of a later epoch counts.
+    /// Records for the job copy of `of` that a new state has been saved, which counts as progress if it has more steps than any
+    /// saved before. If epochs begin again after a failure and the goal is a number of epochs, only a state of a later epoch
+    /// counts.
     pub(crate) fn record_progress(&mut self, of: RecoveryId) {
         let recovery = &mut self.all[of];
         if recovery.saved.state.steps <= recovery.furthest {
@@ -254,7 +255,7 @@ impl Recoveries {
     pub(super) fn next_failure(&mut self, env: &mut Env, f: FailuresId, node: u32) {
         let failures = &mut self.failures[f];
         let FailureTimes::Random { mtbf, shape } = failures.settings.when else { return };
-        let Some(number) = failures.number.get_mut(node as usize) else { return };
+        let number = &mut failures.number[node as usize];
         let index = *number;
         *number += 1;
         let owner = failures.job.number().into();
