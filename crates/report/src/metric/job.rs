@@ -255,7 +255,9 @@ pub(super) fn only_json() -> Vec<Metric> {
             recovery(job, |of| of.checkpoint_time)
         })
         .called("Checkpoint time")
-        .means("From the end of a step until its checkpoint is written."),
+        .means(
+            "From the end of a step until its checkpoint is written, without the wait for the checkpoint before.",
+        ),
         Metric::json("jobs.recovery.checkpoint_bytes", Unit::Bytes, Lower, |_, job| {
             recovery(job, |of| of.checkpoint_bytes)
         })
