@@ -96,6 +96,11 @@ impl Delay {
     pub(super) fn once(seconds: f64) -> Delay {
         Delay { span: Span::from_seconds(seconds), lane: None }
     }
+
+    /// Returns the delay of the same work on a processor whose speed is `pace` times that for which this delay holds.
+    pub(super) fn at_pace(self, pace: f64) -> Delay {
+        if pace == 1.0 { self } else { Delay::once(self.span.seconds() / pace) }
+    }
 }
 
 /// The calendar's lanes for recurring delays. Events that are scheduled the same span ahead are in order of time, so their lane

@@ -77,7 +77,8 @@
 //!
 //! Ranks that shard states reduce-scatter gradients and gather parameters in `Data`. If only groups of ranks shard states (hybrid
 //! sharding), they do so in `Shard`, and the end of the last reduce-scatter of a bucket starts its allreduce in `Replica`, among
-//! the ranks that hold the same shard of each group (`communication::communicator`: `then`).
+//! the ranks that hold the same shard of each group (`communication::communicator`: `then`). If ranks shard a second copy of the
+//! parameters (`secondary`), backward gathers them in `Secondary`.
 //!
 //! With parameter servers, `Offer` and `Push` push the buckets to them instead, and `AwaitPull` waits for parameters
 //! (`communication::push`, `servers`); each part of a model has an exchange of its own, between the GPUs that hold the part and
@@ -90,7 +91,8 @@
 //!   begins, and when its input is there.
 //! - *a communicator*: a variant of `program::Communicator`; which GPUs it joins (`scenario`'s `placement`, `build::layout`), by
 //!   which algorithm (`build::layout`), and where its bytes are counted (`communication::communicator`). Programs start and await
-//!   its collectives; the interpreter does not change.
+//!   its collectives; the interpreter does not change. Where the end of a collective in another communicator starts them, as for
+//!   `Replica`, `build::parallel` links the two, and `Started::then` numbers them.
 //! - *a schedule*: a variant of `scenario`'s `Schedule`, the order of its passes, and which stage holds which chunk of the model;
 //!   what a pass waits for and leaves is in `program::pass`.
 //! - *a storage*: its settings file and its variant in `forebay_scenario::storage`; only a new mechanism of serving touches

@@ -26,8 +26,8 @@ pub(super) use epoch::EpochRun;
 pub(super) use restored::Restored;
 pub(super) use tables::{FailureRun, FailureSettings, Recoveries, RecoveryRun};
 
-/// Number of failures in a row without progress (a new checkpoint or the job's end) after which the job is assumed never to
-/// end.
+/// Number of failures in a row without progress (a checkpoint of a later step than any before, or the job's end) after which the
+/// job is assumed never to end.
 const HOPELESS: u32 = 10_000;
 
 impl Jobs {

@@ -12,8 +12,8 @@ use super::index::JobId;
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 
-/// Maximum number of job copies, and of things of one kind for each of them, that are listed.
-const MOST: usize = 20;
+/// At most this many job copies, and parts of each kind for each job copy, are listed.
+const MAX_LISTED: usize = 20;
 
 impl Jobs {
     /// Returns whether nothing is left to happen. Events and transfers beyond the end of the clock are left.
@@ -29,7 +29,7 @@ impl Jobs {
         let first = *all.first().filter(|_| self.unfinished > 0)?;
         let name = |run: &JobRun| scenario.jobs[run.job].name.clone();
         let mut state = String::new();
-        for j in all.iter().take(MOST) {
+        for j in all.iter().take(MAX_LISTED) {
             let run = &self.jobs[*j];
             // Writing to a string cannot fail.
             let _ = writeln!(
@@ -41,8 +41,8 @@ impl Jobs {
             );
             self.describe(*j, &mut state);
         }
-        if all.len() > MOST {
-            let _ = writeln!(state, "and {} more job copies", all.len() - MOST);
+        if all.len() > MAX_LISTED {
+            let _ = writeln!(state, "and {} more job copies", all.len() - MAX_LISTED);
         }
         let at = format!("{:.6}", env.now.seconds());
         Some(Unfinished::Standstill { job: name(&self.jobs[first]), at, state })
@@ -51,17 +51,18 @@ impl Jobs {
     /// Adds lines on what the parts of job copy `j` do.
     fn describe(&self, j: JobId, state: &mut String) {
         let parts = self.jobs[j].parts;
-        for d in parts.devices.iter().take(MOST) {
+        for d in parts.devices.iter().take(MAX_LISTED) {
             let device = &self.devices[d];
-            let op = self.op_of(d);
+            let op =
+                self.op_of(d).map_or("the end of its program".to_owned(), |op| format!("{op:?}"));
             let waits = if device.op.waits { "waits for the input of" } else { "is at" };
             let _ = writeln!(
                 state,
-                "  device {} (stage {}): {:?}, {waits} {op:?} of step {}",
+                "  device {} (stage {}): {:?}, {waits} {op} of step {}",
                 device.model, device.stage, device.state, device.next
             );
         }
-        for (number, l) in parts.loaders.iter().take(MOST).enumerate() {
+        for (number, l) in parts.loaders.iter().take(MAX_LISTED).enumerate() {
             let loader = &self.loaders[l];
             let mut phases = BTreeMap::<String, u32>::new();
             for worker in &self.loaders.workers[loader.stages.workers] {
@@ -76,7 +77,7 @@ impl Jobs {
                 phases.join(", ")
             );
         }
-        for c in parts.communicators.iter().take(MOST) {
+        for c in parts.communicators.iter().take(MAX_LISTED) {
             let communicator = &self.communicators.all[c];
             let _ = writeln!(
                 state,

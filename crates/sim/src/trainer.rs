@@ -109,9 +109,7 @@ impl Jobs {
             delay = Delay::once(delay.span.seconds() * jitter.draw(&mut generator));
         }
         let device = &mut self.devices[d];
-        if device.on_gpu.pace != 1.0 {
-            delay = Delay::once(delay.span.seconds() / device.on_gpu.pace);
-        }
+        delay = delay.at_pace(device.on_gpu.pace);
         device.state = State::Busy;
         device.since = env.now;
         match job.plan.threads {

@@ -55,8 +55,8 @@ fn units(
 }
 
 impl Builder<'_> {
-    /// Returns how the loader of `job` uses the page cache of the node being built; `None` if the node has no page cache, or none of
-    /// the job's reads go through it.
+    /// Returns how the loader of `job` uses the page cache of the node being built; `None` if the node has no page cache, or none
+    /// of the job's reads go through it.
     pub(super) fn cached(&mut self, job: &Job) -> Option<Box<CacheUse>> {
         if !self.scenario.keeps_pages(job, self.here()) {
             return None;

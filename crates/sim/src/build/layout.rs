@@ -53,9 +53,9 @@ impl Laid<'_> {
 
     /// Returns the sets of GPUs that have collectives with the same stage of other model copies, by kind of communicator: of
     /// all model copies, of the model copies that together hold all experts, and of those that hold the same experts. If only
-    /// groups of ranks shard states, also these groups, and the ranks that hold the same shards. If exchanges average parameters,
-    /// also the ranks that train one model together. The learners of a GPU exchange gradients
-    /// together, and do everything else by themselves.
+    /// groups of ranks shard states, also these groups, and the ranks that hold the same shards. If ranks shard a second copy of
+    /// the parameters, also the groups that do so. If exchanges average parameters, also the ranks that train one model together.
+    /// The learners of a GPU exchange gradients together, and do everything else by themselves.
     pub(super) fn sets(&self, stage: u32) -> Vec<(Communicator, Vec<Set>)> {
         let (job, stages) = (self.job, self.job.shares().len() as u32);
         let (copies, experts, learners) = (job.ranks(), job.expert_ranks(), job.learners.most);
@@ -97,7 +97,8 @@ impl Laid<'_> {
         }
         let second = self.of.secondary_copies;
         let group = self.of.shard_copies.map(|_| job.sharding_copies());
-        for with_experts in [false, experts > 1] {
+        let kinds = if experts > 1 { &[false, true][..] } else { &[false] };
+        for with_experts in kinds.iter().copied() {
             let all: Vec<Copies> = match with_experts {
                 true => job.copies_by_experts().collect(),
                 false => vec![job.all_copies()],
@@ -107,14 +108,11 @@ impl Laid<'_> {
                 |group: u32| all.iter().flat_map(|of| of.groups(size(group))).map(among).collect();
             if let Some(group) = group {
                 let same = all.iter().flat_map(|of| of.across(size(group))).map(replicas);
-                sets.push((Communicator::Shard.of(with_experts), in_groups(group)));
-                sets.push((Communicator::Replica.of(with_experts), same.collect()));
+                sets.push((Communicator::Shard.for_experts(with_experts), in_groups(group)));
+                sets.push((Communicator::Replica.for_experts(with_experts), same.collect()));
             }
             if let Some(group) = second {
-                sets.push((Communicator::Secondary.of(with_experts), in_groups(group)));
-            }
-            if experts == 1 {
-                break;
+                sets.push((Communicator::Secondary.for_experts(with_experts), in_groups(group)));
             }
         }
         if job.averages_models() {

@@ -100,7 +100,7 @@ impl Builder<'_> {
     fn continue_shards(&mut self, laid: &Laid<'_>, parts: &RangeVec<Device, ParallelDevice>) {
         for (d, part) in (0..).map(|place| laid.first + place).zip(parts.as_slice()) {
             for experts in [false, true] {
-                let of = |kind: Communicator| part.communicators[kind.of(experts)];
+                let of = |kind: Communicator| part.communicators[kind.for_experts(experts)];
                 let (shards, replicas) = (of(Communicator::Shard), of(Communicator::Replica));
                 // A group reduces the gradients of one tensor-parallel rank of each model copy; those of its ranks that split
                 // sequences have shards of their own.

@@ -232,9 +232,7 @@ impl Jobs {
         if shared.span.0 == 0 {
             return self.averaged(env, j);
         }
-        let slowest = self.slowest_of(self.jobs[j].parts.devices);
-        let delay =
-            if slowest < 1.0 { Delay::once(shared.span.seconds() / slowest) } else { shared };
+        let delay = shared.at_pace(self.slowest_of(self.jobs[j].parts.devices));
         env.after(delay, Event::Waited(ActivityId::Averaged(j)));
     }
 
@@ -258,8 +256,8 @@ impl Jobs {
         self.resume_learners(env, j);
     }
 
-    /// Records the causes of the wait of device `d` for an average. Until the `last` learner began its correction, the device waited for
-    /// this learner; after that, for communication.
+    /// Records the causes of the wait of device `d` for an average. Until the `last` learner began its correction, the device
+    /// waited for this learner; after that, for communication.
     fn end_wait_for_average(&mut self, now: Time, d: DeviceId, last: Option<(DeviceId, Time)>) {
         let device = &mut self.devices[d];
         let j = device.job;

@@ -241,8 +241,8 @@ impl CommunicatorRun {
         Some(Planned { bytes: self.current.bytes, ..*last })
     }
 
-    /// Returns the step of the current collective, and the numbers of the collectives with which other communicators continue it,
-    /// or those that are fused into it.
+    /// Returns the current collective's step and, for it and each collective fused with it, the number of the collective that
+    /// continues it.
     fn continued(&self) -> Option<(u64, Vec<u32>)> {
         let step = self.progress.current().filter(|_| !self.then.is_empty())?;
         let round = step.round();

@@ -43,8 +43,8 @@ impl Message {
     }
 }
 
-/// The next thing that a message waits for. A message of a collective passes through these stages in order: its latency is mostly the
-/// work of beginning it. The bytes of a message to or from a parameter server leave first, and arrive a latency later.
+/// The next thing that a message waits for. A message of a collective passes through these stages in order: its latency is mostly
+/// the work of beginning it. The bytes of a message to or from a parameter server leave first, and arrive a latency later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The message waits for a core of its sender's node, or uses it.

@@ -46,11 +46,7 @@ impl Jobs {
         update.updating = Some(env.now);
         let span = update.span;
         let everyone = if update.root { Ids::new(root, root + 1) } else { job.parts.devices };
-        let slowest = self.slowest_of(everyone);
-        let delay = match slowest < 1.0 {
-            true => Delay::once(span.seconds() / slowest),
-            false => Delay { span, lane: None },
-        };
+        let delay = Delay { span, lane: None }.at_pace(self.slowest_of(everyone));
         env.after(delay, Event::Waited(ActivityId::Update(j)));
         for d in everyone {
             self.trace_device(env, d, "compute");

@@ -97,8 +97,8 @@ impl Communicator {
         [Communicator::Replica, Communicator::ExpertReplica],
     ];
 
-    /// Returns the kind among ranks that hold the same experts, if `experts` is true; otherwise this kind.
-    pub(crate) fn of(self, experts: bool) -> Communicator {
+    /// Returns this kind's counterpart for gradients of experts if `experts` is true; otherwise this kind.
+    pub(crate) fn for_experts(self, experts: bool) -> Communicator {
         match (self, experts) {
             (Communicator::Data, true) => Communicator::ExpertData,
             (Communicator::Shard, true) => Communicator::ExpertShard,

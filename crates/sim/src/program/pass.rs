@@ -5,7 +5,6 @@ use forebay_scenario::{KeyExchange, Parallelism, StageBucket, StageParameters, S
 
 use super::by_communicator::ByCommunicator;
 use super::cycle::StepKind;
-use super::op::Communicator::{ExpertInner, Inner};
 use super::op::{Communicator, Input, Pass};
 
 /// The settings that the program of a stage is made from.
@@ -151,20 +150,20 @@ impl OfStage<'_> {
     pub(super) fn reducing(&self, bucket: &StageBucket) -> Communicator {
         let grouped = self.exchanges.ranks[Communicator::Shard] > 0;
         let kind = if grouped { Communicator::Shard } else { Communicator::Data };
-        kind.of(bucket.experts)
+        kind.for_experts(bucket.experts)
     }
 
     /// Returns the communicator whose ranks sum the shards of their groups, once these are `last` reduced before an update; `None`
     /// if all ranks are in one group.
     pub(super) fn summing(&self, bucket: &StageBucket, last: bool) -> Option<Communicator> {
-        let kind = Communicator::Replica.of(bucket.experts);
+        let kind = Communicator::Replica.for_experts(bucket.experts);
         (last && self.kind.exchanges && self.exchanges.ranks[kind] > 0).then_some(kind)
     }
 
     /// Returns the communicator in which a rank gathers the parameters of `bucket`, for backward if `back` is true.
     pub(super) fn gathering(&self, bucket: &StageBucket, back: bool) -> Communicator {
         match back && self.exchanges.ranks[Communicator::Secondary] > 0 {
-            true => Communicator::Secondary.of(bucket.experts),
+            true => Communicator::Secondary.for_experts(bucket.experts),
             false => self.reducing(bucket),
         }
     }
@@ -192,10 +191,9 @@ impl OfStage<'_> {
     /// together. `None` if no other rank trains this part of the model.
     pub(super) fn inner(&self, bucket: &StageBucket) -> Option<Communicator> {
         let of = self.parallelism;
-        match bucket.experts {
-            true => (of.context_ranks() > 1).then_some(ExpertInner),
-            false => (of.context_ranks() > 1 || of.expert_ranks() > 1).then_some(Inner),
-        }
+        let among_experts = !bucket.experts && of.expert_ranks() > 1;
+        let trains_together = of.context_ranks() > 1 || among_experts;
+        trains_together.then_some(Communicator::Inner.for_experts(bucket.experts))
     }
 
     /// Returns the events within a pass, each with the share of the pass after which it happens, in order: sums of a layer's

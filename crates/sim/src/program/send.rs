@@ -7,9 +7,13 @@ use crate::communication::RankRoute;
 use crate::env::Env;
 use crate::event::{ActivityId, Event};
 use crate::index::DeviceId;
+use crate::invariant::broken;
 use crate::jobs::Jobs;
 
 use super::op::Input;
+
+/// Why a transfer in progress never lacks what sending needs.
+const COMPLETE: &str = "a transfer in progress has a receiver and a route";
 
 impl Jobs {
     /// Queues `input` for transfer from device `d` to another stage. The transfer begins when the bytes of everything that the
@@ -49,10 +53,10 @@ impl Jobs {
 
     /// Begins the first waiting transfer of activations (or gradients, if `back`) from each GPU of device `d`.
     fn begin_sending(&mut self, env: &mut Env, d: DeviceId, back: bool) {
-        let Some(to) = self.receiver(d, back) else { return };
+        let Some(to) = self.receiver(d, back) else { return broken(COMPLETE) };
         let mut flows = 0;
         for rank in 0..self.spread(d).ranks {
-            let Some(route) = self.route(env, d, to, rank) else { return };
+            let Some(route) = self.route(env, d, to, rank) else { return broken(COMPLETE) };
             let spread = self.spread(d);
             spread.books.activations += spread.bytes;
             if let Some(group) = route.group {
@@ -79,11 +83,13 @@ impl Jobs {
     /// Begins the latency of the transfer of activations (or gradients, if `back`) whose bytes have left device `d`, and begins the
     /// next transfer.
     fn leave_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
-        let Some(to) = self.receiver(d, back) else { return };
-        let Some(RankRoute { latency, .. }) = self.route(env, d, to, 0) else { return };
+        let Some(to) = self.receiver(d, back) else { return broken(COMPLETE) };
+        let Some(RankRoute { latency, .. }) = self.route(env, d, to, 0) else {
+            return broken(COMPLETE);
+        };
         let waiting = &mut self.part(d).sending[usize::from(back)].waiting;
         let (Some((sent, input)), more) = (waiting.pop_front(), !waiting.is_empty()) else {
-            return;
+            return broken(COMPLETE);
         };
         if more {
             self.begin_sending(env, d, back);

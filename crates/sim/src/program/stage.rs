@@ -5,9 +5,7 @@ use forebay_collective::Operation;
 use forebay_scenario::{StageBucket, StageParameters, Swap, Turn};
 
 use super::by_communicator::ByCommunicator;
-use super::op::Communicator::{
-    self, Context, Data, Expert, ExpertData, ExpertInner, Inner, Tensor,
-};
+use super::op::Communicator::{self, Context, Data, Expert, ExpertInner, Inner, Tensor};
 use super::op::{Op, Pass};
 use super::pass::{End, OfRoot, OfStage};
 
@@ -103,7 +101,7 @@ impl StageProgram {
         let begin = |program: &mut StageProgram, chunk| {
             let all = of.broadcast(chunk).iter().map(|parameters| {
                 let StageParameters { at, bytes, tensors, experts } = *parameters;
-                let among = if experts { ExpertData } else { Data };
+                let among = Data.for_experts(experts);
                 let started = Started { tensors, ..Started::at_once(Operation::Broadcast, bytes) };
                 program.start(among, started);
                 (at, Op::Await(among, program.started(among) as u32))
@@ -203,8 +201,8 @@ impl StageProgram {
         }
     }
 
-    /// Adds the reduction of a bucket's gradients over all ranks, each of which keeps all of the sum or a shard of it. If only groups
-    /// of ranks shard states, the `last` reduction before an update is continued by sums of the shards over all groups.
+    /// Adds the reduction of a bucket's gradients over all ranks, each of which keeps all of the sum or a shard of it. If only
+    /// groups of ranks shard states, the `last` reduction before an update is continued by sums of the shards over all groups.
     fn reduce(&mut self, of: &OfStage<'_>, bucket: &StageBucket, last: bool) {
         if of.parallelism.zero == 0 {
             return self.exchange(
@@ -224,8 +222,7 @@ impl StageProgram {
         self.exchange(of, bucket, Started { then, ..started });
     }
 
-    /// Adds the compression of a bucket and its push to parameter servers, or the collective that reduces it among all model
-    /// copies.
+    /// Adds the compression of a bucket and its push to parameter servers, or `collective`, among the ranks that reduce the bucket.
     fn exchange(&mut self, of: &OfStage<'_>, bucket: &StageBucket, collective: Started) {
         let StageBucket { raw, tensors, compress, late, .. } = *bucket;
         let among = of.reducing(bucket);
@@ -306,12 +303,8 @@ impl StageProgram {
             let mut arrivals = Vec::new();
             for bucket in of.buckets.iter().rev().flatten() {
                 let arrival = self.gather((of, false), bucket);
-                let (now, later) = if of.exchanges.overlap {
-                    (&mut arrivals, arrival)
-                } else {
-                    (&mut self.ops, arrival)
-                };
-                now.extend(later);
+                let ops = if of.exchanges.overlap { &mut arrivals } else { &mut self.ops };
+                ops.extend(arrival);
             }
             self.ops.append(&mut arrivals);
         }
@@ -340,7 +333,7 @@ impl StageProgram {
                     let StageBucket { bytes, tensors, .. } = *bucket;
                     let started =
                         Started { tensors, ..Started::at_once(of.exchanges.reduction, bytes) };
-                    self.collectives[alike(bucket)].push(started);
+                    self.collectives[Data.for_experts(bucket.experts)].push(started);
                 });
             }
             buckets.for_each(|bucket| self.reduce(of, bucket, true));
@@ -375,11 +368,6 @@ impl StageProgram {
 /// Returns the op in which the GPU compresses or decompresses for the given time [s], if that takes any.
 fn coding(seconds: f64) -> Option<Op> {
     (seconds > 0.0).then_some(Op::Compute { share: 0.0, compress: seconds })
-}
-
-/// Returns the communicator of the ranks that reduce the gradients of `bucket` together.
-fn alike(bucket: &StageBucket) -> Communicator {
-    if bucket.experts { ExpertData } else { Data }
 }
 
 #[cfg(test)]

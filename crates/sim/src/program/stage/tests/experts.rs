@@ -1,6 +1,7 @@
 //! Tests of programs of stages with experts.
 
 use super::*;
+use crate::program::Communicator::ExpertData;
 
 #[test]
 fn all_to_alls_surround_the_computation_of_experts() {
