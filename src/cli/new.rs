@@ -68,8 +68,8 @@ pub struct NewScenario {
     /// sequences for each stage of a pipeline; 7 for unet3d, 1 for cosmoflow]
     #[arg(long, value_name = "N")]
     pub batch: Option<u64>,
-    /// Loader workers on each node, which the loaders of its GPUs share with pytorch and dali [default: 8 for each model
-    /// replica; 4 for unet3d and cosmoflow]
+    /// Loader workers on each node; pytorch and dali divide them among the loaders of the node's GPUs [default: 8 for each
+    /// model replica, 4 for unet3d and cosmoflow]
     #[arg(long, value_name = "N")]
     pub workers: Option<u64>,
     /// Name of the scenario [default: MODEL-STORAGE]

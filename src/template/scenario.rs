@@ -1,10 +1,10 @@
 //! A first scenario.
 
 use super::choice::{DATASETS, LOADERS, STORAGES, find};
-use super::refusal::Refused;
+use super::refusal::{Refused, Trial};
 use super::storage::{NodeMemory, dataset, of_checkpoints, storage};
 use super::sweep::{of_sequences, with_swept};
-use super::training::{Layout, Spread, is_per_rank, loader, loaders_of};
+use super::training::{Layout, Room, Spread, is_per_rank, loader, loaders_of};
 use super::workload::{self, Workload};
 use super::{TemplateError, aligned, models, quoted};
 use crate::catalogue::{self, GPUS, Gpu, interconnect};
@@ -33,7 +33,8 @@ pub struct ScenarioAnswers {
     /// Batch size [samples] for each model replica; if not given, that of MLPerf Storage for its workloads, otherwise the largest
     /// that fits, up to 64 images or 8 sequences.
     pub batch: Option<u64>,
-    /// Loader workers on each node; if not given, four for each model replica for workloads of MLPerf Storage, otherwise eight.
+    /// Loader workers on each node, a multiple of the model replicas of a node for loaders that each replica has; if not given, four
+    /// for each model replica for workloads of MLPerf Storage, otherwise eight.
     pub workers: Option<u64>,
 }
 
@@ -94,33 +95,31 @@ impl ScenarioAnswers {
     /// usual one downwards, and takes the first combination that fits.
     ///
     /// # Errors
-    /// If an answer is unknown, or the model does not fit into the GPUs in any way.
+    /// If an answer is unknown, the model does not fit into the GPUs in any way, or loaders cannot share the workers equally.
     pub fn text(&self) -> Result<String, TemplateError> {
         let known = self.look_up()?;
-        let (usual, size) = (known.model.usual_batch(), (self.gpus, self.nodes));
-        let mut refused: Vec<(Spread, Refused)> = Vec::new();
+        let (usual, room) = (known.model.usual_batch(), known.room());
+        let mut refused: Vec<Refused> = Vec::new();
         // Ways in which the states of the model alone do not fit: smaller batches and shorter samples do not help.
         let mut hopeless: Vec<Spread> = Vec::new();
-        for (tokens, spread) in known.ways(size) {
+        for (tokens, spread) in known.ways() {
             if hopeless.contains(&spread) {
                 continue;
             }
-            let attempt = |batch: u64| -> Result<String, Refused> {
-                let layout = spread.layout(size, batch, known.model.sync());
-                let text = known.text((batch, tokens), &layout, spread == Spread::OutOfCore);
-                accepted(&text, known.gpu, spread)?;
-                let axes = tokens.map(|_| of_sequences(batch, &layout));
-                Ok(with_swept(text, &axes.unwrap_or_default()))
+            let attempt = |batch: u64| known.attempt(Trial { spread, batch, tokens });
+            let finished = |text: String| {
+                known.check_workers(spread.layout(room, 1, "").copies).map(|()| text)
             };
-            let batches = self.batch.map_or_else(|| spread.batches(usual), |batch| vec![batch]);
+            let batches =
+                self.batch.map_or_else(|| spread.batches(usual, room), |batch| vec![batch]);
             let Some((first, smaller)) = batches.split_first() else { continue };
             match attempt(*first) {
-                Ok(text) => return Ok(text),
+                Ok(text) => return finished(text),
                 Err(why) => {
-                    if why.states() > known.gpu.memory {
+                    if why.states_fit(known.gpu) == Some(false) {
                         hopeless.push(spread);
                     }
-                    refused.push((spread, why));
+                    refused.push(why);
                 }
             }
             // If the smallest batch does not fit, none does.
@@ -128,13 +127,13 @@ impl ScenarioAnswers {
             {
                 Some(Ok(smallest)) => {
                     let larger = smaller.iter().find_map(|batch| attempt(*batch).ok());
-                    return Ok(larger.unwrap_or(smallest));
+                    return finished(larger.unwrap_or(smallest));
                 }
-                Some(Err(why)) => refused.push((spread, why)),
+                Some(Err(why)) => refused.push(why),
                 None => {}
             }
         }
-        Err(self.refusal(&refused))
+        Err(self.refusal(&refused, known.least(), (known.gpu, room)))
     }
 
     fn look_up(&self) -> Result<ResolvedAnswers<'_>, TemplateError> {
@@ -180,7 +179,8 @@ fn known_model(name: &str) -> Result<Workload, TemplateError> {
     })
 }
 
-/// Checks that the reader of scenarios accepts a text, and that the model leaves some of the GPU's memory free where it is split.
+/// Checks that the reader of scenarios accepts a text, and that the model leaves some of the GPU's memory free unless its state is kept in
+/// the node's memory.
 fn accepted(text: &str, gpu: &Gpu, spread: Spread) -> Result<(), Refused> {
     let file =
         ScenarioFile::parse("the new scenario", text.to_owned()).map_err(Refused::Problems)?;
@@ -198,23 +198,74 @@ fn accepted(text: &str, gpu: &Gpu, spread: Spread) -> Result<(), Refused> {
 }
 
 impl ResolvedAnswers<'_> {
-    /// Returns the ways to try to spread the model, the best first, each with the tokens of a sample for a model on sequences: those
-    /// that the model was trained with or, where no split fits, fewer.
-    fn ways(&self, size: (u64, u64)) -> Vec<(Option<u64>, Spread)> {
-        let usual = self.model.tokens();
-        let lengths: Vec<Option<u64>> = match usual {
+    fn room(&self) -> Room {
+        let ScenarioAnswers { gpus, nodes, .. } = *self.answers;
+        Room { gpus, nodes, heads: self.model.heads() }
+    }
+
+    /// Returns the tokens of a sample to try, the most first; only `None` for a model that does not work on sequences.
+    fn lengths(&self) -> Vec<Option<u64>> {
+        match self.model.tokens() {
             Some(tokens) => (0..6)
                 .map(|power| tokens >> power)
                 .filter(|length| *length >= SHORTEST || *length == tokens)
                 .map(Some)
                 .collect(),
             None => vec![None],
+        }
+    }
+
+    /// Returns the scenario of a trial, or why it is not accepted.
+    fn attempt(&self, trial: Trial) -> Result<String, Refused> {
+        let Trial { spread, batch, tokens } = trial;
+        let layout = spread.layout(self.room(), batch, self.model.sync());
+        let text = self.text((batch, tokens), &layout, spread == Spread::OutOfCore);
+        accepted(&text, self.gpu, spread)?;
+        let axes = tokens.map(|_| of_sequences(batch, &layout));
+        Ok(with_swept(text, &axes.unwrap_or_default()))
+    }
+
+    /// Returns the splits with the smallest batch and the shortest samples, each with the reason if it is not accepted.
+    fn least(&self) -> Vec<(Trial, Option<Refused>)> {
+        let tokens = self.lengths().pop().flatten();
+        let [ways, waiting, _] = Spread::ways(self.model.parameters(), self.room(), Some(1));
+        ways.into_iter()
+            .chain(waiting)
+            .map(|spread| {
+                let trial = Trial { spread, batch: 1, tokens };
+                (trial, self.attempt(trial).err())
+            })
+            .collect()
+    }
+
+    /// Checks that the workers of a node can be divided among the loaders of its `replicas`.
+    fn check_workers(&self, replicas: u64) -> Result<(), TemplateError> {
+        match self.answers.workers {
+            Some(workers) if is_per_rank(self.loader) && !workers.is_multiple_of(replicas) => {
+                Err(TemplateError(format!(
+                    "--workers is {workers}, and `{}` divides the workers of a node among its {replicas} loaders: write a multiple \
+                     of {replicas}, such as {}",
+                    self.loader,
+                    workers.next_multiple_of(replicas)
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the ways to try to spread the model, the best first, each with the tokens of a sample for a model on sequences: those
+    /// that the model was trained with or, where no split fits, fewer.
+    fn ways(&self) -> Vec<(Option<u64>, Spread)> {
+        let (usual, lengths) = (self.model.tokens(), self.lengths());
+        let [good, waiting, last] =
+            Spread::ways(self.model.parameters(), self.room(), self.answers.batch);
+        let of_each_length = |ways: Vec<Spread>| {
+            lengths
+                .iter()
+                .flat_map(move |length| ways.clone().into_iter().map(|way| (*length, way)))
         };
-        let ways = Spread::ways(self.model.parameters(), size);
-        let (last, split): (Vec<Spread>, Vec<Spread>) =
-            ways.into_iter().partition(|way| *way == Spread::OutOfCore);
-        let split = lengths.iter().flat_map(|length| split.iter().map(move |way| (*length, *way)));
-        split.chain(last.iter().map(|way| (usual, *way))).collect()
+        let last = last.into_iter().map(|way| (usual, way));
+        of_each_length(good).chain(of_each_length(waiting)).chain(last).collect()
     }
 
     fn text(
@@ -230,6 +281,10 @@ impl ResolvedAnswers<'_> {
         let read = dataset(data, tokens.unwrap_or(2048));
         let on_node = self.answers.workers.unwrap_or(self.model.usual_workers() * layout.copies);
         let cores = (16 * gpus).max(on_node);
+        let why_cores = match cores == 16 * gpus {
+            true => "16 for each GPU, as in a DGX A100",
+            false => "one for each loader worker",
+        };
         let workers = match is_per_rank(self.loader) {
             true => on_node.div_ceil(layout.copies),
             false => on_node,
@@ -238,8 +293,7 @@ impl ResolvedAnswers<'_> {
         let (loader, swept) = loader(self.loader, workers, decode, batch * layout.copies);
         let loaders = loaders_of(self.loader, layout.copies);
         let Layout { keys: spread, tables: pipeline, .. } = layout;
-        let pcie =
-            if out_of_core { "pcie = \"25 GB/s\" # host to device, for each GPU\n" } else { "" };
+        let pcie = if out_of_core { to_host(self.gpu) } else { String::new() };
         // Machines whose GPUs have NVLink usually have a NIC for each GPU.
         let nvlink = self.gpu.nvlink.is_some() && !self.model.is_emulated();
         let nics = match nodes > 1 && gpus > 1 && nvlink {
@@ -286,7 +340,7 @@ impl ResolvedAnswers<'_> {
         let text = format!(
             "# Do {} starve on `{from}` while {} train `{}` on `{data}`?\n\
              #\n\
-             # Written by `forebay new`; every number is a guess to be replaced by yours. `forebay reference` explains all keys.\n\
+             # Written by `forebay new`: replace its numbers by yours; those without a source are guesses. `forebay reference` explains all keys.\n\
              #   forebay run FILE                    how fast, what it waits for, what to change\n\
              #   forebay sweep FILE                  the same for each value under [sweep]\n\
              name = {}\n\
@@ -300,7 +354,7 @@ impl ResolvedAnswers<'_> {
              [cluster]\n\
              nodes = {nodes}\n\
              [cluster.node]\n\
-             cores = {cores} # 16 for each GPU, as in a DGX A100\n\
+             cores = {cores} # {why_cores}\n\
              gpus = {gpus}\n\
              gpu = \"{}\"\n\
              {memory}\
@@ -357,11 +411,22 @@ fn checkpoints(from: &str) -> String {
     )
 }
 
+/// Returns the bandwidth of `count` links [GB/s], to a tenth.
+fn gigabytes(link: &str, count: u32) -> f64 {
+    let bandwidth = interconnect(link).map_or(0.0, |link| link.bandwidth) * f64::from(count);
+    (bandwidth / 1e8).round() / 10.0
+}
+
+/// Returns the key for the link between a GPU and its host, from the data sheet of the GPU.
+fn to_host(gpu: &Gpu) -> String {
+    let gigabytes = gigabytes(gpu.host_link, 1);
+    format!("pcie = \"{gigabytes} GB/s\" # host to device, for each GPU: {}\n", gpu.host_link)
+}
+
 /// Returns the key for the links between the GPUs of a node, from the data sheet of the GPU.
 fn between_gpus(gpu: &Gpu) -> String {
     let (link, count) = gpu.nvlink.unwrap_or((gpu.host_link, 1));
-    let bandwidth = interconnect(link).map_or(0.0, |link| link.bandwidth) * f64::from(count);
-    let gigabytes = (bandwidth / 1e8).round() / 10.0;
+    let gigabytes = gigabytes(link, count);
     let links = if count == 1 { link.to_owned() } else { format!("{count} {link}") };
     format!(
         "intra = {{ kind = \"switch\", bandwidth = \"{gigabytes} GB/s\", latency = \"5 us\" }} # between the GPUs of a node: {links}\n"
@@ -369,7 +434,7 @@ fn between_gpus(gpu: &Gpu) -> String {
 }
 
 /// Returns a number with its noun: `1 GPU`, `8 GPUs`.
-fn counted(number: u64, what: &str) -> String {
+pub(super) fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -439,5 +504,139 @@ mod tests {
         let one =
             with(|of| (of.model, of.gpus, of.batch) = ("resnet50".to_owned(), 1, Some(1_000_000)));
         assert!(one.contains("a smaller --batch"), "{one}");
+    }
+
+    fn answers(model: &str, gpu: &str, (gpus, nodes): (u64, u64)) -> ScenarioAnswers {
+        let (model, gpu) = (model.to_owned(), gpu.to_owned());
+        ScenarioAnswers { model, gpu, gpus, nodes, ..ScenarioAnswers::default() }
+    }
+
+    fn resolved(answers: &ScenarioAnswers) -> (String, crate::scenario::Scenario) {
+        let text = answers.text().unwrap_or_else(|error| panic!("{answers:?}: {error}"));
+        let file = ScenarioFile::parse("new.toml", text.clone()).expect("a file");
+        let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
+        (text, scenario)
+    }
+
+    #[test]
+    fn pipelines_use_all_gpus_of_nodes_with_more_than_eight() {
+        // Expectation: every GPU of every node belongs to a model copy, and copies exchange gradients where there are several.
+        for (model, gpus, nodes) in
+            [("llama2-70b", 16, 8), ("llama2-70b", 12, 4), ("gpt3-175b", 16, 16)]
+        {
+            let (text, scenario) = resolved(&answers(model, "a100-sxm4-80gb", (gpus, nodes)));
+            let job = &scenario.jobs[0];
+            assert!(text.contains("[job.parallel.pipeline]"), "{text}");
+            let used: u64 = (0..job.nodes).map(|node| job.gpus_on(node)).sum();
+            assert_eq!(used, gpus * nodes, "{model}, {gpus} x {nodes}: {text}");
+            assert_eq!(job.sync.is_some(), job.ranks() > 1, "{text}");
+            let idle = scenario.remarks.iter().find(|said| said.contains("GPUs of its nodes"));
+            assert_eq!(idle, None);
+        }
+    }
+
+    #[test]
+    fn tensor_ranks_divide_the_heads_of_the_model() {
+        // System: 64 heads of queries and 8 of keys and values on nodes of 6 GPUs; 40 heads on 3; 12 on 8. Expectation: a power of two that
+        // divides GPUs and heads.
+        for (heads, gpus, ranks) in
+            [(8, 6, 2), (40, 3, 1), (12, 8, 4), (25, 8, 1), (8, 16, 8), (96, 12, 4), (0, 8, 1)]
+        {
+            let layout = Spread::Tensor.layout(Room { gpus, nodes: 1, heads }, 8, "");
+            let found = layout.keys.split_once("tensor.ranks = ").map_or(1, |(_, rest)| {
+                rest.split(' ').next().and_then(|ranks| ranks.parse().ok()).expect("ranks")
+            });
+            assert_eq!((found, layout.copies), (ranks, gpus / ranks), "{heads} heads, {gpus} GPUs");
+        }
+        let heads = |model: &str| known_model(model).expect("a model").heads();
+        let found = ["llama2-70b", "llama2-13b", "gpt2", "resnet50"].map(heads);
+        assert_eq!(found, [8, 40, 12, 0]);
+    }
+
+    #[test]
+    fn new_scenarios_leave_memory_for_cuda_and_nccl() {
+        // Expectation: a twentieth of each GPU's memory stays free, however the model is spread.
+        for (model, gpu, size) in [
+            ("llama3-8b", "h100-sxm5", (8, 2)),
+            ("gpt2-xl", "a100-sxm4-40gb", (8, 1)),
+            ("bert-large", "v100-sxm2", (1, 1)),
+            ("llama2-7b", "a100-sxm4-80gb", (8, 1)),
+        ] {
+            let (text, scenario) = resolved(&answers(model, gpu, size));
+            let held = scenario.jobs[0].footprint().expect("a footprint").total();
+            let part = held / catalogue::gpu(gpu).expect("a GPU").memory;
+            assert!((0.2..0.95).contains(&part), "{model}: {part}: {text}");
+        }
+    }
+
+    #[test]
+    fn replicas_in_node_memory_exchange_gradients_over_the_link_of_the_gpu() {
+        let (text, scenario) = resolved(&answers("gpt2-xl", "titan-x", (1, 8)));
+        assert!(text.contains("out_of_core = true"), "{text}");
+        assert!(scenario.jobs[0].sync.is_some(), "{text}");
+        assert!(text.contains("pcie = \"15.8 GB/s\""), "{text}");
+        assert!(text.contains("host to device, for each GPU: pcie3-x16"), "{text}");
+        let (alone, scenario) = resolved(&answers("gpt2-xl", "titan-x", (1, 1)));
+        assert!(alone.contains("out_of_core = true") && scenario.jobs[0].sync.is_none(), "{alone}");
+    }
+
+    #[test]
+    fn workers_that_loaders_cannot_share_equally_are_refused_with_a_remedy() {
+        let with = |loader: &str, gpus: u64, workers: u64| {
+            let (loader, workers) = (loader.to_owned(), Some(workers));
+            let text = ScenarioAnswers { loader, gpus, workers, ..ScenarioAnswers::default() };
+            text.text().map_err(|error| error.to_string())
+        };
+        for loader in ["pytorch", "dali"] {
+            let said = with(loader, 8, 3).expect_err("refused");
+            assert!(said.contains("--workers is 3") && said.ends_with("such as 8"), "{said}");
+            let said = with(loader, 3, 500).expect_err("refused");
+            assert!(said.contains("a multiple of 3, such as 501"), "{said}");
+        }
+        // All replicas of a node share the workers of tf.data.
+        assert!(with("tf-data", 8, 3).is_ok());
+        let text = with("pytorch", 4, 500).expect("a scenario");
+        assert!(text.contains("workers = 125"), "{text}");
+        let cores = text.lines().find(|line| line.starts_with("cores")).expect("cores");
+        assert!(cores.ends_with("# one for each loader worker"), "{cores}");
+    }
+
+    #[test]
+    fn refusals_name_the_least_memory_and_advise_what_helps() {
+        let refused = |model: &str, gpu: &str, size, batch| {
+            let answers = ScenarioAnswers { batch, ..answers(model, gpu, size) };
+            answers.text().expect_err("refused").to_string()
+        };
+        // The states of 405 billion parameters do not fit on 8 GPUs, whatever the batch.
+        let said = refused("llama3-405b", "h100-sxm5", (8, 1), None);
+        assert!(said.contains("does not fit on 1 node of 8 h100-sxm5"), "{said}");
+        assert!(said.contains("alone take") && !said.contains("--batch"), "{said}");
+        // A batch of one needs least, and is named.
+        let said = refused("gpt3-6.7b", "k80", (8, 1), None);
+        assert!(said.contains("--batch 1") || said.contains("alone take"), "{said}");
+        let least = refused("gpt3-6.7b", "k80", (8, 1), Some(1));
+        let gigabytes = |said: &str| {
+            let (before, _) = said.split_once(" GB").expect("a size");
+            before.rsplit(' ').next().expect("a number").parse::<f64>().expect("a number")
+        };
+        assert!(gigabytes(&said) <= gigabytes(&least), "{said}\n{least}");
+    }
+
+    #[test]
+    fn small_batches_go_to_a_split_without_bubbles() {
+        // System: a model of 70 billion parameters on 16 nodes, trained with one sample for each replica. Expectation: FSDP, not a pipeline
+        // with one micro-batch; where only a pipeline has room, its comment says what one micro-batch means.
+        let one = |model: &str, gpu: &str, size| {
+            let answers = ScenarioAnswers { batch: Some(1), ..answers(model, gpu, size) };
+            resolved(&answers).0
+        };
+        let text = one("llama3-70b", "h200-sxm5", (8, 16));
+        assert!(!text.contains("[job.parallel.pipeline]"), "{text}");
+        let layout = Spread::Pipeline { nodes: 4, sharded: false };
+        let room = Room { gpus: 8, nodes: 4, heads: 8 };
+        for (batch, said) in [(1, "fewer than 4"), (16, "at least 4"), (32, "8 or more")] {
+            let tables = layout.layout(room, batch, "").tables;
+            assert!(tables.contains(said), "{tables}");
+        }
     }
 }

@@ -51,6 +51,35 @@ pub(super) fn loader(
     }
 }
 
+/// GPUs over which a model is spread, and what limits how its layers can be split.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// GPUs of each node.
+    pub(super) gpus: u64,
+    pub(super) nodes: u64,
+    /// Heads of keys and values of the model's attention; 0 for a model without attention, whose layers are not split.
+    pub(super) heads: u64,
+}
+
+impl Room {
+    /// Returns the GPUs that split each layer: a power of two that divides the GPUs of a node, and the heads, as Megatron-LM
+    /// demands (`num_attention_heads` and `num_query_groups` "must be a multiple of tensor_model_parallel_size").
+    fn tensor_ranks(self) -> u64 {
+        let divides = |ranks: &u64| {
+            [self.gpus, self.heads].iter().all(|of| *of > 0 && of.is_multiple_of(*ranks))
+        };
+        std::iter::successors(Some(MOST_TENSOR_RANKS), |ranks| Some(ranks / 2))
+            .take_while(|ranks| *ranks > 1)
+            .find(divides)
+            .unwrap_or(1)
+    }
+
+    /// Returns the groups of GPUs on a node, each of which splits a layer.
+    fn groups(self) -> u64 {
+        self.gpus / self.tensor_ranks()
+    }
+}
+
 /// A way to spread a model over GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
@@ -60,11 +89,11 @@ pub(super) enum Spread {
     ZeroOne,
     /// Data parallelism with optimizer states, gradients and parameters sharded over the ranks (ZeRO stage 3, FSDP).
     ZeroThree,
-    /// Tensor parallelism: each layer split over GPUs of a node. The nodes are data parallel.
+    /// Tensor parallelism: each layer split over GPUs of a node. The groups of GPUs are data parallel.
     Tensor,
-    /// Tensor parallelism in each node, and the layers divided among `stages` nodes; the rest is data parallel, with optimizer
-    /// states sharded over the replicas if `sharded`.
-    Pipeline { stages: u64, sharded: bool },
+    /// Tensor parallelism in each node, and the layers divided among all groups of GPUs on `nodes` nodes; the rest is data parallel,
+    /// with optimizer states sharded over the replicas if `sharded`.
+    Pipeline { nodes: u64, sharded: bool },
     /// A replica on each GPU; the part of its state that does not fit is kept in the node's memory.
     OutOfCore,
 }
@@ -76,12 +105,17 @@ pub(super) enum Spread {
 const LARGEST_OF_FSDP: u64 = 30_000_000_000;
 /// Most GPUs of a node that split a layer: those of a DGX, over whose NVLinks Megatron-LM's guidance keeps them.
 const MOST_TENSOR_RANKS: u64 = 8;
-/// Micro-batches for each stage of a pipeline. With 4, bubbles are negligible (Huang et al., *GPipe*, 2019, section 3.2); 8 keep
-/// them below 12 % of the time of 1F1B.
+/// Micro-batches for each stage of a pipeline: 8 keep bubbles below 12 % of the time of 1F1B.
 const MICRO_BATCHES: u64 = 8;
+/// Micro-batches for each stage with which bubbles are negligible (Huang et al., *GPipe*, 2019, section 3.2).
+const FEWEST_MICRO_BATCHES: u64 = 4;
 
 /// Most stages of a pipeline: Megatron-LM's largest published run has 64 (Narayanan et al., 2021, table 1).
 const MOST_STAGES: u64 = 64;
+
+/// Part of a GPU's memory that a model may take: CUDA's context, NCCL's buffers and the blocks that the framework's allocator cannot
+/// use need some.
+pub(super) const PART_OF_MEMORY: f64 = 0.95;
 
 /// How a scenario spreads a model.
 pub(super) struct Layout {
@@ -96,42 +130,58 @@ pub(super) struct Layout {
 }
 
 impl Spread {
-    /// Returns the splits to try for a model with `parameters` parameters on `nodes` nodes of `gpus` GPUs each, the best first.
-    pub(super) fn ways(parameters: u64, (gpus, nodes): (u64, u64)) -> Vec<Spread> {
-        let stages = (2..=nodes.min(MOST_STAGES)).filter(|stages| nodes.is_multiple_of(*stages));
-        let pipelines = stages
-            .flat_map(|stages| [false, true].map(|sharded| Spread::Pipeline { stages, sharded }));
+    /// Returns the splits to try for a model with `parameters` parameters, the best first: those to try with samples of any length,
+    /// then pipelines for which the batch that the user names has too few micro-batches, then what keeps states out of GPUs.
+    pub(super) fn ways(parameters: u64, room: Room, batch: Option<u64>) -> [Vec<Spread>; 3] {
+        let nodes = (1..=room.nodes).filter(|nodes| room.nodes.is_multiple_of(*nodes));
+        let pipelines = nodes
+            .flat_map(|nodes| [false, true].map(|sharded| Spread::Pipeline { nodes, sharded }));
         let split = [Spread::Tensor].into_iter().chain(pipelines);
         let replicas = [Spread::Copies, Spread::ZeroOne].into_iter();
         let mut all: Vec<Spread> = match parameters <= LARGEST_OF_FSDP {
             true => replicas.chain([Spread::ZeroThree]).chain(split).collect(),
             false => replicas.chain(split).chain([Spread::ZeroThree]).collect(),
         };
-        all.push(Spread::OutOfCore);
-        all.retain(|way| way.makes_sense((gpus, nodes)));
-        all
+        all.retain(|way| way.makes_sense(room));
+        let waits = |way: &Spread| {
+            let few = batch.is_some_and(|batch| batch < FEWEST_MICRO_BATCHES * way.stages(room));
+            few && matches!(way, Spread::Pipeline { .. })
+        };
+        let (waiting, good) = all.into_iter().partition(waits);
+        [good, waiting, vec![Spread::OutOfCore]]
     }
 
-    fn makes_sense(self, (gpus, nodes): (u64, u64)) -> bool {
+    fn makes_sense(self, room: Room) -> bool {
         match self {
             Spread::Copies | Spread::OutOfCore => true,
-            Spread::ZeroOne | Spread::ZeroThree => gpus * nodes > 1,
-            Spread::Tensor => tensor_ranks(gpus) > 1,
-            Spread::Pipeline { stages, sharded } => stages <= nodes && (!sharded || stages < nodes),
+            Spread::ZeroOne | Spread::ZeroThree => room.gpus * room.nodes > 1,
+            Spread::Tensor => room.tensor_ranks() > 1,
+            Spread::Pipeline { nodes, sharded } => {
+                (2..=MOST_STAGES).contains(&self.stages(room)) && (!sharded || nodes < room.nodes)
+            }
         }
     }
 
+    /// Returns the stages of a pipeline; 1 without one.
+    fn stages(self, room: Room) -> u64 {
+        if let Spread::Pipeline { nodes, .. } = self { nodes * room.groups() } else { 1 }
+    }
+
     /// Returns the way in words.
-    pub(super) fn said(self, (gpus, _): (u64, u64)) -> String {
-        let ranks = tensor_ranks(gpus);
+    pub(super) fn said(self, room: Room) -> String {
+        let ranks = room.tensor_ranks();
         match self {
             Spread::Copies => "a replica on each GPU".to_owned(),
             Spread::ZeroOne => "a replica on each GPU, with ZeRO 1".to_owned(),
             Spread::ZeroThree => "FSDP over all GPUs".to_owned(),
             Spread::Tensor => format!("layers split over {ranks} GPUs"),
-            Spread::Pipeline { stages, sharded } => {
+            Spread::Pipeline { sharded, .. } => {
+                let split = match ranks {
+                    1 => String::new(),
+                    _ => format!("layers split over {ranks} GPUs, in "),
+                };
                 let zero = if sharded { ", with ZeRO 1" } else { "" };
-                format!("layers split over {ranks} GPUs, in {stages} stages{zero}")
+                format!("{split}{} stages{zero}", self.stages(room))
             }
             Spread::OutOfCore => {
                 "a replica on each GPU, with its state in the node's memory".to_owned()
@@ -139,47 +189,49 @@ impl Spread {
         }
     }
 
-    /// Returns the part of a GPU's memory that the model may take: CUDA, NCCL and the allocator of the framework need some, which
-    /// matters where a model is split until it just fits. `None` if the rest goes into the node's memory.
+    /// Returns the part of a GPU's memory that the model may take; `None` if the rest goes into the node's memory.
     pub(super) fn part_of_memory(self) -> Option<f64> {
         match self {
-            Spread::Tensor | Spread::Pipeline { .. } | Spread::ZeroThree => Some(0.95),
-            Spread::Copies | Spread::ZeroOne => Some(1.0),
             Spread::OutOfCore => None,
+            Spread::Copies
+            | Spread::ZeroOne
+            | Spread::ZeroThree
+            | Spread::Tensor
+            | Spread::Pipeline { .. } => Some(PART_OF_MEMORY),
         }
     }
 
     /// Returns the batch sizes to try, the best first, if the usual one is `usual`.
-    pub(super) fn batches(self, usual: u64) -> Vec<u64> {
+    pub(super) fn batches(self, usual: u64, room: Room) -> Vec<u64> {
         match self {
-            Spread::Pipeline { stages, .. } => vec![MICRO_BATCHES * stages],
+            Spread::Pipeline { .. } => vec![MICRO_BATCHES * self.stages(room)],
             _ => (0..7).map(|power| usual >> power).filter(|batch| *batch > 0).collect(),
         }
     }
 
-    /// Returns the layout of a model on `nodes` nodes with `gpus` GPUs each; `sync` says how replicas exchange gradients.
-    pub(super) fn layout(self, (gpus, nodes): (u64, u64), batch: u64, sync: &str) -> Layout {
+    /// Returns the layout of a model whose copies train on `batch` samples; `sync` says how replicas exchange gradients.
+    pub(super) fn layout(self, room: Room, batch: u64, sync: &str) -> Layout {
+        let Room { gpus, nodes, .. } = room;
         let many = gpus * nodes > 1;
         let copies =
             format!("parallel.data.copies_per_node = {gpus} # a copy of the model on each GPU\n");
         let zero = |stage: u64, what: &str| {
             format!("{copies}parallel.zero.stage = {stage} # {what}\nsync.allreduce = {{}}\n")
         };
-        let ranks = tensor_ranks(gpus);
-        let tensor = match ranks {
+        let tensor = match room.tensor_ranks() {
             1 => String::new(),
-            _ => format!(
+            ranks => format!(
                 "parallel.tensor.ranks = {ranks} # each layer is split over GPUs of a node: Megatron-LM's guidance\n"
             ),
         };
-        let groups = gpus / ranks;
+        let groups = room.groups();
         let groups_of = match groups {
             1 => String::new(),
             _ => format!("parallel.data.copies_per_node = {groups} # copies of the model\n"),
         };
         let mut tables = String::new();
         let (keys, copies) = match self {
-            Spread::Copies if many => (format!("{copies}{sync}"), gpus),
+            Spread::Copies | Spread::OutOfCore if many => (format!("{copies}{sync}"), gpus),
             Spread::Copies | Spread::OutOfCore => (copies, gpus),
             Spread::ZeroOne => (zero(1, "each rank has a part of the optimizer's values"), gpus),
             Spread::ZeroThree => {
@@ -189,30 +241,39 @@ impl Spread {
                 let sync = if nodes * groups > 1 { sync } else { "" };
                 (format!("{tensor}{groups_of}{sync}"), groups)
             }
-            Spread::Pipeline { stages, sharded } => {
-                let sync = if nodes > stages { sync } else { "" };
+            Spread::Pipeline { nodes: of_copy, sharded } => {
+                let sync = if nodes > of_copy { sync } else { "" };
                 let zero = match sharded {
                     true => {
                         "parallel.zero.stage = 1 # each replica has a part of the optimizer's values\n"
                     }
                     false => "",
                 };
-                tables = format!(
-                    "[job.parallel.pipeline] # the layers are divided among {stages} nodes; the rest is data \
-                     parallel\nstages = {stages}\nstages_per_node = 1\nschedule = \"1f1b\"\nmicro_batches = {batch} # at least 4 \
-                     for each stage keep bubbles small: GPipe, 2019\n"
-                );
+                tables = pipeline(self.stages(room), groups, of_copy, batch);
                 (format!("{tensor}{zero}{sync}"), 1)
             }
         };
-        let stages = if let Spread::Pipeline { stages, .. } = self { stages } else { 1 };
-        Layout { keys, tables, copies, stages }
+        Layout { keys, tables, copies, stages: self.stages(room) }
     }
 }
 
-/// Returns the number of GPUs that split each layer on nodes of `gpus` GPUs.
-fn tensor_ranks(gpus: u64) -> u64 {
-    (1..=MOST_TENSOR_RANKS.min(gpus)).rev().find(|ranks| gpus.is_multiple_of(*ranks)).unwrap_or(1)
+/// Returns the table of a pipeline whose copy of the model has `on_node` stages on each of `nodes` nodes.
+fn pipeline(stages: u64, on_node: u64, nodes: u64, batch: u64) -> String {
+    let bubbles = match batch / stages {
+        0..FEWEST_MICRO_BATCHES => "fewer than 4 for each stage: GPUs wait in bubbles",
+        FEWEST_MICRO_BATCHES..MICRO_BATCHES => {
+            "at least 4 for each stage keep bubbles small: GPipe, 2019"
+        }
+        MICRO_BATCHES.. => "8 or more for each stage: bubbles take less than 12 % of the time",
+    };
+    let over = match nodes {
+        1 => "the GPUs of a node".to_owned(),
+        _ => format!("{nodes} nodes"),
+    };
+    format!(
+        "[job.parallel.pipeline] # the layers are divided among {over}; the rest is data parallel\nstages = {stages}\n\
+         stages_per_node = {on_node}\nschedule = \"1f1b\"\nmicro_batches = {batch} # {bubbles}\n"
+    )
 }
 
 /// Returns the key that gives each model copy of a node a loader of its own, if the loader's framework does so.

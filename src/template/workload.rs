@@ -56,6 +56,14 @@ impl Workload {
         }
     }
 
+    /// Returns the heads of keys and values of the model's attention; 0 for a model without attention.
+    pub(super) fn heads(&self) -> u64 {
+        match self {
+            Workload::Layers(model) => model.layers.iter().map(|of| of.heads).max().unwrap_or(0),
+            Workload::Emulated(_) => 0,
+        }
+    }
+
     /// Whether the time of a step is waited for and not computed from layers.
     pub(super) fn is_emulated(&self) -> bool {
         matches!(self, Workload::Emulated(_))

@@ -72,11 +72,14 @@ impl Decoder {
         let mut layers = vec![
             self.norm(of("norm1")),
             width.product(of("attention.qkv"), hidden, queries_keys_values, kept),
-            width.attention_keeping(
-                of("attention.scores"),
-                width.heads * width.length,
-                width.length * (queries_keys_values - hidden),
-            ),
+            Layer {
+                heads: self.kv_heads,
+                ..width.attention_keeping(
+                    of("attention.scores"),
+                    width.heads * width.length,
+                    width.length * (queries_keys_values - hidden),
+                )
+            },
             width.joined(width.product(of("attention.output"), hidden, hidden, 0)),
             self.norm(of("norm2")),
         ];

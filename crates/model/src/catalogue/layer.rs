@@ -47,6 +47,8 @@ pub struct Layer {
     /// Elements of the keys and values of one sample, which the queries of all its tokens attend to; 0 if the layer is not
     /// attention.
     pub keys_values: u64,
+    /// Heads of keys and values, which tensor-parallel ranks divide among themselves; 0 if the layer is not attention.
+    pub heads: u64,
     /// Experts of the layer; `None` unless all its parameters belong to experts.
     pub experts: Option<Experts>,
 }
@@ -68,8 +70,8 @@ pub struct Experts {
 impl Layer {
     /// Returns a layer without experts and attention, whose activations tensor-parallel ranks split fully.
     pub(super) fn plain(name: String, parameters: u64, flops: u64, activations: u64) -> Layer {
-        let (whole, reduced, keys_values, experts) = (0, 0, 0, None);
-        Layer { name, parameters, flops, activations, whole, reduced, keys_values, experts }
+        let (whole, reduced, keys_values, heads, experts) = (0, 0, 0, 0, None);
+        Layer { name, parameters, flops, activations, whole, reduced, keys_values, heads, experts }
     }
 
     /// Returns the parameters that one token uses: those of the experts that it is routed to, or all if there are no experts.

@@ -57,7 +57,7 @@ impl Width {
     /// before and after dropout, and the result.
     fn attention(self, name: String) -> Layer {
         let scores = 2 * self.heads * self.length * self.length;
-        self.attention_keeping(name, scores, 2 * self.values())
+        Layer { heads: self.heads, ..self.attention_keeping(name, scores, 2 * self.values()) }
     }
 
     /// Returns attention that keeps `scores` elements for the backward pass in place of the softmax weights. Its keys and values
