@@ -521,9 +521,8 @@ mod tests {
     #[test]
     fn pipelines_use_all_gpus_of_nodes_with_more_than_eight() {
         // Expectation: every GPU of every node belongs to a model copy, and copies exchange gradients where there are several.
-        for (model, gpus, nodes) in
-            [("llama2-70b", 16, 8), ("llama2-70b", 12, 4), ("gpt3-175b", 16, 16)]
-        {
+        for (gpus, nodes) in [(16, 4), (12, 4)] {
+            let model = "llama2-70b";
             let (text, scenario) = resolved(&answers(model, "a100-sxm4-80gb", (gpus, nodes)));
             let job = &scenario.jobs[0];
             assert!(text.contains("[job.parallel.pipeline]"), "{text}");
@@ -638,5 +637,26 @@ mod tests {
             let tables = layout.layout(room, batch, "").tables;
             assert!(tables.contains(said), "{tables}");
         }
+    }
+
+    #[test]
+    fn seventy_billion_parameters_train_about_as_many_tokens_as_published() {
+        // System: Llama 2's 70 billion parameters on 32 A100, split as the scenario says. Expectation: with the exchanges and bubbles that the
+        // simulator adds, the share of the peak that LLM Foundry's benchmarks have: 48.56 %, with a third of the operations recomputed in
+        // addition; nothing is recomputed here, so up to 4/3 of it.
+        let text = answers("llama2-70b", "a100-sxm4-80gb", (8, 4)).text().expect("a scenario");
+        let file = ScenarioFile::parse("new.toml", text.clone()).expect("a file");
+        let changes = ["run.steps=2", "run.warm_up=0", "run.replications=1"];
+        let changes = changes.map(|change| change.parse::<Override>().expect("a change"));
+        let scenario = file.resolve(&changes).expect("a scenario");
+        let outcome = crate::sim::run(&scenario, 0, &crate::sim::Options::default());
+        let outcome = outcome.whole().expect("a run that ends");
+        let (job, steps) = (&scenario.jobs[0], &outcome.jobs[0].steps);
+        let gpus_of_copy = 32.0 / job.ranks() as f64;
+        let computes = job.step.seconds(job.batch as f64) / gpus_of_copy;
+        let line = text.lines().find_map(|line| line.strip_prefix("efficiency = "));
+        let share = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        let found = share.expect("an efficiency") * computes / (steps[1].end - steps[0].end);
+        assert!((0.4856..0.648).contains(&found), "{found}: {text}");
     }
 }

@@ -139,9 +139,14 @@ impl Workload {
 fn layers(model: &Model, optimizer: &str, gpu: &Gpu, out_of_core: bool) -> String {
     let reached = shares::reached(model, gpu);
     let precision = reached.map_or(Precision::Fp32, |of| of.precision).name();
-    let efficiency = match &reached {
-        Some(of) => format!("{:.3} # share of the peak, from {}", of.share, of.said()),
-        None => "0.3 # share of the peak: a guess".to_owned(),
+    let time = reached.and_then(|of| of.time(model, gpu));
+    let rate = match (&reached, time) {
+        // A share above the peak is not an efficiency.
+        (Some(of), Some(time)) if of.share > 1.0 => {
+            format!("step = {{ per_sample = \"{} ms\" }} # {}", significant(1e3 * time), of.said())
+        }
+        (Some(of), _) => format!("efficiency = {} # {}", significant(of.share), of.said()),
+        (None, _) => "efficiency = 0.3 # share of the peak: a guess".to_owned(),
     };
     let swap = if out_of_core {
         "out_of_core = true # what does not fit is in the node's memory\n"
@@ -150,8 +155,46 @@ fn layers(model: &Model, optimizer: &str, gpu: &Gpu, out_of_core: bool) -> Strin
     };
     format!(
         "[job.model]\ncatalogue = \"{}\"\nprecision = \"{precision}\"\noptimizer = \"{optimizer}\"\n\
-         efficiency = {efficiency}\n\
+         {rate}\n\
          # or, as measured: step = {{ fixed = \"3 ms\", per_sample = \"2 ms\" }}\n{swap}",
         model.name
     )
+}
+
+/// Returns a positive number with three significant digits.
+fn significant(number: f64) -> String {
+    let digits = (2.0 - number.log10().floor()).max(0.0);
+    format!("{number:.*}", digits as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_times_are_written_with_three_significant_digits() {
+        for (number, text) in [(0.000_164_2, "0.000164"), (0.4816, "0.482"), (6.4935, "6.49")] {
+            assert_eq!(significant(number), text);
+        }
+        assert_eq!(significant(154.2), "154");
+    }
+
+    #[test]
+    fn models_above_the_peak_have_a_step_and_others_an_efficiency() {
+        let table = |model: &str, gpu: &str| {
+            let gpu = catalogue::gpu(gpu).expect("a GPU");
+            find(model).expect("a model").table(gpu, None, false)
+        };
+        // 154 images/s.
+        let text = table("vgg16", "p100-sxm2");
+        assert!(text.contains("step = { per_sample = \"6.49 ms\" }"), "{text}");
+        assert!(text.contains("share of the peak, from 154 samples/s"), "{text}");
+        assert!(!text.contains("\nefficiency"), "{text}");
+        let text = table("lenet5", "h100-sxm5");
+        assert!(text.contains("\nefficiency = 0.0001") && text.contains("eager"), "{text}");
+        let text = table("llama3-70b", "h100-sxm5");
+        let whole = "share of a whole run, exchanges included: forebay adds its own";
+        assert!(text.contains("efficiency = 0.568") && text.contains(whole), "{text}");
+        assert!(!table("llama2-7b", "h100-sxm5").contains("whole run"));
+    }
 }
