@@ -347,7 +347,7 @@ fn invalid_options_of_the_new_command_are_refused_with_a_suggestion_or_range() {
         (&["new", "--nodes", "0"], "--nodes is 0: write a whole number from 1 to 100000"),
         (&["new", "--gpus", "9999999"], "--gpus is 9999999: write a whole number from 1 to 64"),
         (&["new", "--gpus", "many"], "--gpus"),
-        (&["new", "--model", "llama3-405b", "--gpus", "1"], "cannot be trained so on 1 x 1"),
+        (&["new", "--model", "llama3-405b", "--gpus", "1"], "does not fit on 1 node of 1"),
         (&["new", "plot"], "a recipe draws a scenario: write --scenario FILE"),
         (&["new", "plot", "--scenario", "no.toml"], "no.toml"),
         (&["new", "plot", "--scenario", "s.toml", "--columns", "stal"], "did you mean `stall`?"),

@@ -6,6 +6,7 @@ use crate::checkpoint::{CheckpointRun, Saved, StatePart, Write, WriteOverlap, Wr
 use crate::env::Env;
 use crate::event::{Delay, Event};
 use crate::index::{FailuresId, IdVec, Ids, JobId, LoaderId, RangeVec, RecoveryId, Slab};
+use crate::invariant::broken;
 use crate::job_run::Parts;
 use crate::loader::LoaderRun;
 use forebay_engine::Time;
@@ -255,7 +256,9 @@ impl Recoveries {
     pub(super) fn next_failure(&mut self, env: &mut Env, f: FailuresId, node: u32) {
         let failures = &mut self.failures[f];
         let FailureTimes::Random { mtbf, shape } = failures.settings.when else { return };
-        let number = &mut failures.number[node as usize];
+        let Some(number) = failures.number.get_mut(node as usize) else {
+            return broken("failures are of nodes of the job");
+        };
         let index = *number;
         *number += 1;
         let owner = failures.job.number().into();
