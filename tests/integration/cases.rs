@@ -1,5 +1,6 @@
 //! Hand-written scenarios for which the program once gave wrong results; the files are in `tests/data/cases`.
 
+mod asynchronous;
 mod checkpoints;
 mod defaults;
 mod faults;

@@ -120,7 +120,12 @@ fn lift_checkpoint(job: &mut Job, kind: Kind) {
     match kind {
         Kind::CheckpointInterval => checkpoint.every = stretched(checkpoint.every, FACTOR),
         Kind::CheckpointOften => checkpoint.every = stretched(checkpoint.every, 1.0 / FACTOR),
-        Kind::CheckpointAside => checkpoint.asynchronous = true,
+        Kind::CheckpointAside => {
+            checkpoint.asynchronous = true;
+            if checkpoint.pause == 0.0 {
+                checkpoint.pause = checkpoint.copying;
+            }
+        }
         Kind::CheckpointWriters if several => checkpoint.writers = Writers::Each,
         Kind::CheckpointPause => checkpoint.pause /= FACTOR,
         _ => {}

@@ -1,9 +1,9 @@
 //! Settings `job.checkpoint`: how checkpoints limit what a job loses when a node fails.
 
-use super::Job;
 use super::failing::FailedNode;
 use super::rules::Rules;
 use super::settings::Around;
+use super::{Device, Job};
 use crate::Servers;
 use crate::Storage;
 use crate::check::Check;
@@ -44,6 +44,9 @@ pub struct Checkpoint {
     /// Time for which training stops at every checkpoint, even an asynchronous one, because the state is first copied
     /// aside [s].
     pub pause: f64,
+    /// What `pause` is for asynchronous checkpoints if the scenario does not set it: the time in which the GPU with the largest part of
+    /// the state copies it into its node's memory [s].
+    pub copying: f64,
     /// Which ranks or parameter servers write a checkpoint.
     pub writers: Writers,
 }
@@ -111,7 +114,8 @@ pub(super) struct CheckpointSettings {
     /// does, with a warning. Copied states take memory of the nodes (default: "wait").
     when_busy: Field<WhenBusy>,
     /// Time for which training stops at every checkpoint, even an asynchronous one, because the state is first copied
-    /// aside (default: 0 s).
+    /// aside (default: 0 s; of an asynchronous checkpoint, the time in which each GPU copies what it holds of the state into its
+    /// node's memory, at `cluster.node.pcie`).
     pause: Field<Amount<Time>>,
     /// Which ranks write a checkpoint, each in a stream and a file of its own: "first", one rank or, where a model is split
     /// over GPUs, those of the first model copy, each what its GPU holds; or "each", all ranks, an equal part each, as
@@ -182,6 +186,7 @@ impl CheckpointSettings {
             asynchronous,
             when_busy: self.when_busy.get().copied().unwrap_or(WhenBusy::Wait),
             pause: self.pause.get().map_or(0.0, |pause| pause.0),
+            copying: 0.0,
             writers: self.writers.get().copied().unwrap_or(usual),
         })
     }
@@ -225,6 +230,42 @@ impl CheckpointSettings {
 }
 
 impl Rules<'_> {
+    /// Sets how long training stops while GPUs copy the state of a checkpoint into their nodes' memory, unless the scenario says it.
+    /// PyTorch's `async_save`, for one, copies the whole state of each rank before it returns
+    /// (torch/distributed/checkpoint/state_dict_saver.py).
+    pub(super) fn copy_state_aside(&self, job: &mut Job) {
+        let (Some((at, settings)), Some(cluster)) =
+            (self.settings.checkpoint.given(), self.around.cluster)
+        else {
+            return;
+        };
+        let out_of_core =
+            self.settings.model.get().is_some_and(|model| model.out_of_core.get() == Some(&true));
+        let in_memory = job.device != Device::Accelerator || job.servers().is_some() || out_of_core;
+        if settings.pause.is_written() || in_memory || !job.can_be_laid_out() {
+            return;
+        }
+        let pcie = cluster.weakest(self.settings.nodes_of(self.around)).node.pcie;
+        let Some(checkpoint) = &job.checkpoint else { return };
+        let (copying, asynchronous) =
+            (job.largest_state(checkpoint) / pcie, checkpoint.asynchronous);
+        if let Some(checkpoint) = job.checkpoint.as_mut() {
+            checkpoint.copying = copying;
+            if asynchronous {
+                checkpoint.pause = copying;
+            }
+        }
+        if asynchronous && pcie.is_finite() {
+            let source = "bytes of the state on a GPU ÷ `cluster.node.pcie`";
+            self.check.assume(at, "pause", &format!("{copying} s"), source);
+        } else if asynchronous {
+            self.check.note(format!(
+                "Checkpoints of `{}` are copied aside in no time: write `cluster.node.pcie`, or their `pause`.",
+                job.name
+            ));
+        }
+    }
+
     /// Remarks that `writers` has no effect where there is one parameter server, or no two ranks hold the same state.
     pub(super) fn remark_writers(&self, job: &Job) {
         let Some(settings) = self.settings.checkpoint.get() else { return };

@@ -274,6 +274,7 @@ impl JobSettings {
         rules.check_learners(&job);
         rules.check(&job);
         rules.check_device(&job);
+        rules.copy_state_aside(&mut job);
         if !check.lenient {
             rules.remark(&job, measured);
             rules.note_loaders(&job);

@@ -85,6 +85,12 @@ impl Job {
         parts.map(|(gpu, (bytes, node))| RankPart { node, bytes, file: file(gpu) }).collect()
     }
 
+    /// Returns the largest part of a checkpoint that a GPU of a job copy holds [B].
+    pub(in crate::job) fn largest_state(&self, checkpoint: &Checkpoint) -> f64 {
+        let held = self.bytes_of_gpus(checkpoint.bytes, |copies, _| 1.0 / f64::from(copies));
+        held.into_iter().fold(0.0, f64::max)
+    }
+
     /// Returns whether it matters which model copies or parameter servers write a checkpoint: some copies hold the same state, or the
     /// first of several servers could write the parts of all.
     pub fn has_copies_of_state(&self) -> bool {
