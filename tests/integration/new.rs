@@ -192,8 +192,9 @@ fn text_of(model: &str, gpu: &str, nodes: u64) -> String {
 #[test]
 fn llama3_70b_on_64_nodes_is_split_as_people_do() {
     // System: 512 A100 or H100. Expectation: layers are split over the 8 GPUs of a node and over 4 or 8 nodes, with 8 micro-batches for each
-    // stage; the rest is data parallel. GPUs compute 83 % of the time, and faster ones 75.5 %.
-    for (gpu, share) in [("a100-sxm4-80gb", 0.83), ("h100-sxm5", 0.755)] {
+    // stage; the rest is data parallel. All together reach within 10 % of the share of peak that LLM Foundry has published for 70 billion
+    // parameters on 64 GPUs (MFU), exchanges and bubbles included: 53.3 % on A100, 42.6 % on H100.
+    for (gpu, share) in [("a100-sxm4-80gb", 0.533), ("h100-sxm5", 0.426)] {
         let text = text_of("llama3-70b", gpu, 64);
         let file = ScenarioFile::parse("new.toml", text.clone()).expect("a file");
         let changes = ["run.steps=2", "run.warm_up=0", "run.replications=1"];
@@ -209,7 +210,9 @@ fn llama3_70b_on_64_nodes_is_split_as_people_do() {
         let steps = &outcome.jobs[0].steps;
         let took = steps[1].end - steps[0].end;
         let computes = job.step.seconds(job.batch as f64) / (8.0 * stages as f64) / took;
-        within(computes, share, 0.02, gpu);
+        let efficiency = text.split_once("efficiency = ").expect("a share of peak").1;
+        let efficiency: f64 = efficiency[..5].trim().parse().expect("a number");
+        within(efficiency * computes, share, 0.1, gpu);
     }
 }
 
