@@ -670,7 +670,7 @@ fn impossible_groups_of_sharding_ranks_are_refused_with_a_remedy() {
         ),
         (
             format!("{four}, zero = {{ stage = 3, quantised_weights.ratio = 0 }}"),
-            "write a number from 1e-6 to 1",
+            "the ratio is out of range",
         ),
     ] {
         let text = gpt(2, &format!("parallel = {{ {parallel} }}"));
