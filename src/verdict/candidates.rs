@@ -150,7 +150,7 @@ impl<'a> Subject<'a> {
         for resource in all {
             let used = self.used_of_left(resource);
             if used >= USED {
-                for lever in self.of_resource(resource) {
+                for lever in self.of_resource(resource.of) {
                     let known = found.iter().find(|of| of.lever == lever);
                     let lever_of =
                         (lever, known.map_or(lever.is_rare(self.scenario), |of| of.rare));
@@ -297,7 +297,7 @@ impl<'a> Subject<'a> {
             Cause::Compute => &[K::EqualNodes, K::RootUpdate, K::Jitter],
         };
         let lever = |&kind: &Kind| {
-            let at = if is_of_storage(kind) { reads } else { job };
+            let at = if kind.is_of_storage() { reads } else { job };
             Lever { kind, at }
         };
         kinds.iter().filter(|kind| self.has_waits_of(**kind)).map(lever).collect()
@@ -382,26 +382,4 @@ pub(super) fn is_of_loader(cause: Cause) -> bool {
         | Cause::Fault
         | Cause::Compute => false,
     }
-}
-
-/// Returns whether a lever of this kind belongs to a storage.
-fn is_of_storage(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Operations
-            | Kind::Bandwidth
-            | Kind::PerStream
-            | Kind::Latency
-            | Kind::Targets
-            | Kind::Stripes
-            | Kind::Requests
-            | Kind::Queues
-            | Kind::QueueDepth
-            | Kind::QueueBandwidth
-            | Kind::Seek
-            | Kind::Measured
-            | Kind::TierWrite
-            | Kind::TierCache
-            | Kind::Background
-    )
 }

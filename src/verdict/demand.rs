@@ -5,7 +5,7 @@
 //! others do not begin. A job whose later epochs read from caches has different loads in its first epoch, which a short run from
 //! the start shows.
 
-use crate::report::{JobOutcome, Outcome, ResourceOutcome};
+use crate::report::{JobOutcome, Outcome, Owner, Part, Resource, ResourceOutcome};
 use crate::scenario::{Scenario, Stop};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -18,9 +18,9 @@ use super::short_runs::ShortRuns;
 /// Maximum number of jobs that are simulated alone.
 const MOST_JOBS: usize = 16;
 
-/// Uses of resources by job: for each job by index, the use of one resource with the given name [unit/s]; no entry for a job whose
-/// use is not known.
-pub(super) type Uses = BTreeMap<usize, BTreeMap<String, f64>>;
+/// Uses of resources by job: for each job by index, the use of one of each sort of resources [unit/s]; no entry for a job whose use
+/// is not known.
+pub(super) type Uses = BTreeMap<usize, BTreeMap<Resource, f64>>;
 
 /// Uses of resources by jobs that never wait for input, in the parts of a run in which they differ.
 #[derive(Debug, Default)]
@@ -35,15 +35,15 @@ pub(super) struct Demands {
 struct Load {
     /// Number of samples.
     samples: f64,
-    /// Amount that the resources of each name have served, all together [unit·s].
-    served: BTreeMap<String, f64>,
+    /// Amount that the resources of each sort have served, all together [unit·s].
+    served: BTreeMap<Resource, f64>,
 }
 
 impl Load {
     /// Returns the loads by job number `job`, which alone causes all loads of the run of `scenario`.
     fn new(scenario: &Scenario, outcome: &Outcome, job: usize) -> Load {
-        let served = outcome.resources.iter().map(|of| (of.name.clone(), of.served));
-        let served: BTreeMap<String, f64> = served.collect();
+        let served = outcome.resources.iter().map(|of| (of.of, of.served));
+        let served: BTreeMap<Resource, f64> = served.collect();
         let copies = outcome.jobs.iter().filter(|copy| copy.job == job);
         let sum = |of: fn(&JobOutcome) -> u64| copies.clone().map(of).sum::<u64>() as f64;
         let [started, delivered] =
@@ -51,8 +51,9 @@ impl Load {
         // Samples that workers have begun to read, but not delivered, have caused a part of their load: what the storage has sent
         // of them, or half on average.
         let described = &scenario.jobs[job];
-        let storage = &scenario.storage[described.reads_from()].name;
-        let sent = ["bandwidth", "target"].map(|of| served.get(&format!("{storage}.{of}")));
+        let storage = described.reads_from();
+        let sent = [Part::Bandwidth, Part::Target]
+            .map(|part| served.get(&Resource::storage(storage, part)));
         let sent = sent.into_iter().flatten().next().copied();
         let read = sent.map(|bytes| bytes / scenario.datasets[described.dataset].mean_read());
         let half = (started + delivered) / 2.0;
@@ -62,9 +63,9 @@ impl Load {
 
     /// Returns this load without that of `samples` samples that each load as much as those of `other`.
     fn without(&self, other: &Load, samples: f64) -> Load {
-        let rest = |(name, served): (&String, &f64)| {
-            let each = other.served.get(name).map_or(0.0, |served| served / other.samples);
-            (name.clone(), (served - samples * each).max(0.0))
+        let rest = |(of, served): (&Resource, &f64)| {
+            let each = other.served.get(of).map_or(0.0, |served| served / other.samples);
+            (*of, (served - samples * each).max(0.0))
         };
         Load { samples: self.samples - samples, served: self.served.iter().map(rest).collect() }
     }
@@ -193,38 +194,26 @@ fn alone(subject: &Subject, time: f64) -> Scenario {
     scenario
 }
 
-/// Returns the use of one resource of each name if the job never waits for input, from its `load` in a run of `scenario`, in which
+/// Returns the use of one resource of each sort if the job never waits for input, from its `load` in a run of `scenario`, in which
 /// it may have fewer copies; `None` if the load or the rate of the job is not known.
 fn uses(
     subject: &Subject,
     (scenario, outcome): (&Scenario, &Outcome),
     load: &Load,
-) -> Option<BTreeMap<String, f64>> {
+) -> Option<BTreeMap<Resource, f64>> {
     let (wanted, _) = rates(subject)?;
     let job = subject.job;
     let nodes = |job: usize| scenario.nodes_of(job).len() as f64;
     let all = (0..scenario.jobs.len()).map(nodes);
     let all = if scenario.cluster.share_nodes { all.fold(0.0, f64::max) } else { all.sum() };
     let of = |resource: &ResourceOutcome| {
-        let own = is_in_nodes(scenario, &resource.name) || is_of_a_job(scenario, &resource.name);
+        let in_nodes = resource.of.is_in_nodes(scenario);
+        let own = in_nodes || matches!(resource.of.owner, Owner::Job(_));
         // A job uses only what its own nodes have.
-        let part = if is_in_nodes(scenario, &resource.name) { nodes(job) / all } else { 1.0 };
+        let part = if in_nodes { nodes(job) / all } else { 1.0 };
         let copies = if own { scenario } else { subject.scenario }.jobs[job].copies;
-        let each = load.served[&resource.name] / load.samples / f64::from(resource.count);
-        (resource.name.clone(), each / part * wanted * f64::from(copies))
+        let each = load.served[&resource.of] / load.samples / f64::from(resource.count);
+        (resource.of, each / part * wanted * f64::from(copies))
     };
     (load.samples > 0.0).then(|| outcome.resources.iter().map(of).collect())
-}
-
-/// Returns whether each copy of a job has a resource of this name for itself.
-fn is_of_a_job(scenario: &Scenario, name: &str) -> bool {
-    let owner = name.split('.').next().unwrap_or(name);
-    scenario.jobs.iter().any(|job| job.name == owner)
-}
-
-/// Returns whether each node has a resource of this name for itself, so that jobs on different nodes do not share it.
-pub(super) fn is_in_nodes(scenario: &Scenario, name: &str) -> bool {
-    let owner = name.split('.').next().unwrap_or(name);
-    let storage = scenario.storage.iter().find(|storage| storage.name == owner);
-    storage.map_or(owner == "node", |storage| !storage.path.is_remote())
 }

@@ -247,9 +247,7 @@ impl Subject<'_> {
     /// Returns the shares of a resource's capacity that faults leave for the whole run on the job's nodes, each once, the smallest
     /// first.
     fn shares_left(&self, resource: &ResourceReport) -> Vec<f64> {
-        let storages = &self.scenario.storage;
-        let slows =
-            |fault: &&Fault| is_lasting(fault) && fault.what.slows(&resource.name, storages);
+        let slows = |fault: &&Fault| is_lasting(fault) && resource.of.is_slowed_by(fault.what);
         let faults: Vec<&Fault> = self.scenario.faults.iter().filter(slows).collect();
         let Some(first) = faults.first() else { return vec![1.0] };
         let places = self.places(first.what);

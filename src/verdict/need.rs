@@ -1,11 +1,11 @@
 //! How much of each resource a job needs to never wait for input.
 
 use crate::report::format::{count, rate};
-use crate::report::{JobNeed, Need};
+use crate::report::{JobNeed, Need, Resource};
 use crate::scenario::{Job, Operation, Scenario, Stage, Unit};
 
 use super::candidates::{Subject, USED};
-use super::demand::{Demands, Uses, is_in_nodes, rates};
+use super::demand::{Demands, Uses, rates};
 use super::lever::{Kind, Lever};
 use super::relax::relaxed;
 
@@ -32,9 +32,9 @@ pub(super) fn needs(subject: &Subject, uses: &Uses, cold: bool) -> Vec<Need> {
     };
     let mut needs: Vec<Need> = workers(subject, wanted, cold).into_iter().collect();
     for resource in &subject.report.resources {
-        let lever = subject.of_resource(resource).into_iter().next();
-        let (Some(lever), Some(own)) = (lever, own.get(&resource.name)) else { continue };
-        let Some(by_job) = by_job(subject, uses, &resource.name) else { continue };
+        let lever = subject.of_resource(resource.of).into_iter().next();
+        let (Some(lever), Some(own)) = (lever, own.get(&resource.of)) else { continue };
+        let Some(by_job) = by_job(subject, uses, resource.of) else { continue };
         let needed = by_job.iter().map(|of| of.needed).sum::<f64>().max(*own);
         let name = lever.words(subject.scenario);
         // A fault leaves a part of the capacity that the scenario sets.
@@ -54,13 +54,13 @@ pub(super) fn needs(subject: &Subject, uses: &Uses, cold: bool) -> Vec<Need> {
 
 /// Returns the parts of the jobs that share a resource, the largest first; empty if the job does not share it, and `None` if the
 /// part of one of them is not known.
-fn by_job(subject: &Subject, uses: &Uses, resource: &str) -> Option<Vec<JobNeed>> {
+fn by_job(subject: &Subject, uses: &Uses, resource: Resource) -> Option<Vec<JobNeed>> {
     let jobs = &subject.scenario.jobs;
-    if jobs.len() == 1 || is_in_nodes(subject.scenario, resource) {
+    if jobs.len() == 1 || resource.is_in_nodes(subject.scenario) {
         return Some(Vec::new());
     }
     let part = |(index, job): (usize, &Job)| {
-        let needed = *uses.get(&index)?.get(resource)?;
+        let needed = *uses.get(&index)?.get(&resource)?;
         Some(JobNeed { job: job.name.clone(), needed })
     };
     let mut all: Vec<JobNeed> = jobs.iter().enumerate().map(part).collect::<Option<_>>()?;

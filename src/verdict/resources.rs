@@ -1,6 +1,6 @@
 //! The resources of a report, and the levers that enlarge them.
 
-use crate::report::ResourceReport;
+use crate::report::{Owner, Part, Resource, ResourceReport};
 
 use super::candidates::Subject;
 use super::lever::{Kind, Lever};
@@ -17,7 +17,7 @@ impl Subject<'_> {
     /// Returns the utilisation of the most used resource in `all` that the lever enlarges; `None` if there is no such resource, or if its
     /// use is not counted.
     pub(super) fn used(&self, all: &[ResourceReport], lever: Lever) -> Option<f64> {
-        let enlarged = all.iter().filter(|of| self.of_resource(of).contains(&lever));
+        let enlarged = all.iter().filter(|of| self.of_resource(of.of).contains(&lever));
         let used = enlarged.filter_map(|of| of.utilisation_max.mean);
         used.reduce(f64::max).filter(|_| self.is_counted(lever))
     }
@@ -30,49 +30,39 @@ impl Subject<'_> {
     }
 
     /// Returns the levers that enlarge a resource, if the job uses it.
-    pub(super) fn of_resource(&self, resource: &ResourceReport) -> Vec<Lever> {
-        let name = resource.name.as_str();
-        let here = |kind| vec![Lever { kind, at: self.job }];
-        let parts = name.split('.').next().zip(name.rsplit('.').next());
-        match name {
-            "node.cores" => return here(Kind::Cores),
-            "node.gpu.memory" => return here(Kind::GpuMemory),
-            "node.memory-bandwidth" => return here(Kind::MemoryBandwidth),
-            "node.page-cache" => return here(Kind::PageCacheRate),
-            "server.cores" => return here(Kind::ServerCores),
-            _ if name.starts_with("node.nic") => return here(Kind::Nic),
-            _ if name.starts_with("node.storage-nic") => return here(Kind::StorageNic),
-            _ if name.starts_with("node.intra") => return here(Kind::Intra),
-            _ if name.starts_with("node.pcie") => return here(Kind::Pcie),
-            _ if name.starts_with("rack.") => return here(Kind::Uplink),
-            _ if name.starts_with("server.nic") => return here(Kind::ServerNic),
-            _ => {}
-        }
-        let Some((owner, part)) = parts else { return Vec::new() };
-        // What a profile measured of reads from memory is no key of the storage.
-        if name.contains(".page-cache.") {
-            return Vec::new();
-        }
-        if owner == self.described().name {
-            return match part {
-                "gil" => here(Kind::Lock),
-                "cpu-quota" => here(Kind::Quota),
-                _ => Vec::new(),
-            };
-        }
-        let storage = self.scenario.storage.iter().position(|storage| storage.name == owner);
-        let Some(at) = storage.filter(|at| self.uses(*at)) else { return Vec::new() };
-        let kinds: &[Kind] = match part {
-            "operations" => &[Kind::Operations],
-            "bandwidth" => &[Kind::Bandwidth],
-            "target" => &[Kind::Targets, Kind::Stripes],
-            "requests" => &[Kind::Requests],
-            "queue" => &[Kind::QueueBandwidth, Kind::Queues],
-            "queue-slots" => &[Kind::QueueDepth, Kind::Queues],
-            "arm" => &[Kind::Seek, Kind::Bandwidth],
-            "measured" => &[Kind::Measured],
-            "write_bandwidth" => &[Kind::TierWrite],
-            _ => &[],
+    pub(super) fn of_resource(&self, resource: Resource) -> Vec<Lever> {
+        let at = match resource.owner {
+            Owner::Node | Owner::Group(_) | Owner::Rack | Owner::Server => self.job,
+            Owner::Job(job) if job == self.job => job,
+            Owner::Storage(index) if self.uses(index) => index,
+            // What a profile measured of reads from memory is no key of the storage.
+            Owner::Job(_) | Owner::Storage(_) | Owner::WarmFiles(_) => return Vec::new(),
+        };
+        let of_server = resource.owner == Owner::Server;
+        let kinds: &[Kind] = match resource.part {
+            Part::Cores if of_server => &[Kind::ServerCores],
+            Part::Cores => &[Kind::Cores],
+            Part::Gpu => &[],
+            Part::GpuMemory => &[Kind::GpuMemory],
+            Part::MemoryBandwidth => &[Kind::MemoryBandwidth],
+            Part::PageCache => &[Kind::PageCacheRate],
+            Part::Nic(_) if of_server => &[Kind::ServerNic],
+            Part::Nic(_) => &[Kind::Nic],
+            Part::StorageNic(_) => &[Kind::StorageNic],
+            Part::Intra(_) => &[Kind::Intra],
+            Part::Pcie(_) => &[Kind::Pcie],
+            Part::Uplink(_) => &[Kind::Uplink],
+            Part::Operations => &[Kind::Operations],
+            Part::Bandwidth => &[Kind::Bandwidth],
+            Part::Target => &[Kind::Targets, Kind::Stripes],
+            Part::Requests => &[Kind::Requests],
+            Part::Queue => &[Kind::QueueBandwidth, Kind::Queues],
+            Part::QueueSlots => &[Kind::QueueDepth, Kind::Queues],
+            Part::Arm => &[Kind::Seek, Kind::Bandwidth],
+            Part::Measured => &[Kind::Measured],
+            Part::WriteBandwidth => &[Kind::TierWrite],
+            Part::Gil => &[Kind::Lock],
+            Part::CpuQuota => &[Kind::Quota],
         };
         kinds.iter().map(|&kind| Lever { kind, at }).collect()
     }
@@ -81,5 +71,29 @@ impl Subject<'_> {
     fn uses(&self, storage: usize) -> bool {
         let uses = self.scenario.uses(self.described(), storage);
         uses.reads || uses.writes()
+    }
+}
+
+impl Kind {
+    /// Returns whether levers of this kind belong to a storage, whose index they have.
+    pub(super) fn is_of_storage(self) -> bool {
+        matches!(
+            self,
+            Self::Operations
+                | Self::Bandwidth
+                | Self::PerStream
+                | Self::Latency
+                | Self::Targets
+                | Self::Stripes
+                | Self::Requests
+                | Self::Queues
+                | Self::QueueDepth
+                | Self::QueueBandwidth
+                | Self::Seek
+                | Self::Measured
+                | Self::TierWrite
+                | Self::TierCache
+                | Self::Background
+        )
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn paragraph(statement: &Statement, verdict: &Verdict) -> String {
     said.extend(other_stall(subject, verdict));
     said.extend(checkpoints::sentence(subject));
     said.extend(sentence(subject, &verdict.needs, &verdict.first_epoch_needs));
-    said.extend(copy_first(subject, verdict));
+    said.extend(copy_first(statement));
     if !full.is_empty() && !verdict.limits.is_empty() {
         said.push(format!(
             "Nearly full too, and not tried within the verdict's budget of events: {}.",
@@ -222,10 +222,12 @@ fn other_stall(subject: &Subject, verdict: &Verdict) -> Option<String> {
 
 /// Returns advice to copy the data set into the nodes before training; `None` unless the first limit is that of a storage outside
 /// the nodes which every epoch reads again.
-fn copy_first(subject: &Subject, verdict: &Verdict) -> Option<String> {
+fn copy_first(statement: &Statement) -> Option<String> {
+    let subject = &statement.subject;
     let (scenario, job) = (subject.scenario, &subject.scenario.jobs[subject.job]);
     let (storage, dataset) = (&scenario.storage[job.storage], &scenario.datasets[job.dataset]);
-    let limited = verdict.limits.first()?.resource.starts_with(&format!("{}.", storage.name));
+    let first = statement.found.good().next()?.levers.first()?;
+    let limited = first.kind.is_of_storage() && first.at == job.storage;
     let size = dataset.samples as f64 * dataset.mean_size();
     let node = &scenario.cluster.node;
     let caches = node.page_cache.as_ref().filter(|_| scenario.keeps_pages(job, node));

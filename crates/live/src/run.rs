@@ -6,7 +6,7 @@ use super::job::{CopyOutcome, CopyTask};
 use super::ledger::Common;
 use super::store::{Store, StoredDataset};
 use super::{Failure, notes};
-use forebay_report::{Outcome, ResourceOutcome, World};
+use forebay_report::{Outcome, Part, Resource, ResourceOutcome, World};
 use forebay_scenario::{Access, Job, Scenario};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -156,8 +156,9 @@ fn outcome(scenario: &Scenario, parts: Vec<CopyOutcome>, notes: Vec<String>) -> 
     let makespan = ends.fold(0.0, f64::max);
     let elapsed = makespan.max(f64::MIN_POSITIVE);
     let cpu: f64 = parts.iter().map(|part| part.cpu).sum();
-    let resource = |name: String, unit, capacity: f64, served: f64, flows: f64| ResourceOutcome {
-        name,
+    let resource = |of: Resource, unit, capacity: f64, served: f64, flows: f64| ResourceOutcome {
+        of,
+        name: of.name(scenario),
         count: 1,
         capacity,
         unit,
@@ -165,9 +166,10 @@ fn outcome(scenario: &Scenario, parts: Vec<CopyOutcome>, notes: Vec<String>) -> 
         utilisation_max: served / (capacity * elapsed),
         mean_flows: flows / elapsed,
         served,
+        groups: Vec::new(),
     };
     let cores = scenario.cluster.node.usable_cores;
-    let mut resources = vec![resource("node.cores".to_owned(), "cores", cores, cpu, cpu)];
+    let mut resources = vec![resource(Resource::node(Part::Cores), "cores", cores, cpu, cpu)];
     for (index, storage) in scenario.storage.iter().enumerate() {
         let capacity = match storage.path.measured() {
             Some(table) => table.most(),
@@ -177,8 +179,8 @@ fn outcome(scenario: &Scenario, parts: Vec<CopyOutcome>, notes: Vec<String>) -> 
         let (bytes, reading) =
             of.fold((0.0, 0.0), |(b, r), part| (b + part.bytes as f64, r + part.reading));
         if capacity.is_finite() {
-            let name = format!("{}.bandwidth", storage.name);
-            resources.push(resource(name, "B/s", capacity, bytes, reading));
+            let of = Resource::storage(index, Part::Bandwidth);
+            resources.push(resource(of, "B/s", capacity, bytes, reading));
         }
     }
     let trace = parts.iter().filter_map(|part| part.trace.clone()).reduce(|mut all, more| {

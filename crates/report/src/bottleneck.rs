@@ -1,14 +1,16 @@
 //! Finds the bottleneck: what to change first.
 
+mod carrier;
+
 use super::figures::{Bottleneck, JobReport, Report, ResourceReport};
 use super::format::share;
-use super::{Cause, StallCause};
-use forebay_scenario::{BatchInterval, Job, Operation, Scenario};
+use super::{Cause, Direction, Owner, Part, Resource, StallCause};
+use carrier::Carrier;
+use forebay_scenario::{BatchInterval, Device, Job, Operation, Scenario};
 
-/// Name of the resource in which learners of a GPU average their models, or add up their gradients.
-const GPU_MEMORY: &str = "node.gpu.memory";
-/// Name that reports give to the time that averages of models take on a GPU besides moving bytes.
-const AVERAGING: &str = "averaging";
+/// The resource in which learners of a GPU average their models, or add up their gradients.
+const GPU_MEMORY: Resource = Resource::node(Part::GpuMemory);
+const CORES: Resource = Resource::node(Part::Cores);
 
 /// Share of the time below which stalls are ignored, because they are not worth a change.
 const NEGLIGIBLE: f64 = 0.05;
@@ -22,19 +24,19 @@ pub(super) fn bottleneck(
     jobs: &[JobReport],
     resources: &[ResourceReport],
 ) -> Option<Bottleneck> {
-    let lost = |(described, job): &(&Job, &JobReport)| {
+    let lost = |(index, job): &(usize, &JobReport)| {
+        let described = &scenario.jobs[*index];
         job.figures.stall.total.mean.unwrap_or(0.0) * f64::from(described.copies) * ranks(described)
     };
-    let trained = scenario.jobs.iter().zip(jobs).filter(|(_, job)| !job.figures.is_empty());
+    let trained = jobs.iter().enumerate().filter(|(_, job)| !job.figures.is_empty());
     // Of jobs that lose the same time the first one wins.
-    let (described, job) = trained.rev().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
-    of_job(scenario, (described, job), resources)
+    let (index, job) = trained.rev().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
+    of_job(scenario, (index, job), resources)
 }
 
 /// Makes the report's bottleneck that of job number `job`. Returns false, without effect, if the job has completed no step.
 pub fn choose_job(report: &mut Report, scenario: &Scenario, job: usize) -> bool {
-    let (described, of) = (&scenario.jobs[job], &report.jobs[job]);
-    let found = of_job(scenario, (described, of), &report.resources);
+    let found = of_job(scenario, (job, &report.jobs[job]), &report.resources);
     let Some(found) = found else { return false };
     report.bottleneck = Some(Bottleneck { chosen: true, ..found });
     true
@@ -50,20 +52,21 @@ pub fn say_without_step(report: &mut Report, job: usize) {
     );
 }
 
-/// Returns the bottleneck of a job; `None` if it has completed no step.
+/// Returns the bottleneck of the job with this index and report; `None` if it has completed no step.
 fn of_job(
     scenario: &Scenario,
-    (described, job): (&Job, &JobReport),
+    (index, job): (usize, &JobReport),
     resources: &[ResourceReport],
 ) -> Option<Bottleneck> {
+    let context = Context { scenario, index, described: &scenario.jobs[index], job, resources };
     let total = job.figures.stall.total.mean?;
-    let largest = job.figures.stall.largest(ranks(described)).filter(|_| total >= NEGLIGIBLE);
+    let models = ranks(context.described);
+    let largest = job.figures.stall.largest(models).filter(|_| total >= NEGLIGIBLE);
     let Some((of, part)) = largest else {
-        return Some(by_compute(described, job));
+        return Some(context.by_compute());
     };
-    let context = Context { scenario, described, job, resources };
-    let resource = context.carrier(of);
-    let advice = context.advice(of, &resource);
+    let carrier = context.carrier(of);
+    let advice = context.advice(of, carrier);
     let found = format!(
         "{} of the {}' time in `{}` goes into {}{}",
         share(part),
@@ -75,7 +78,7 @@ fn of_job(
     Some(Bottleneck {
         job: job.name.clone(),
         cause: of.to_string(),
-        resource,
+        resource: carrier.name(scenario, index),
         share: part,
         text: format!("{found}: {advice}{}.", context.interval_hint(of)),
         finding: found + ".",
@@ -91,24 +94,9 @@ fn ranks(job: &Job) -> f64 {
     f64::from(job.models())
 }
 
-fn by_compute(described: &Job, job: &JobReport) -> Bottleneck {
-    let part = job.figures.accelerator_utilisation.mean.unwrap_or(0.0);
-    let trainers = job.trainers();
-    let resource = compute_resource(job);
-    let faster = if resource == "node.cores" { "cores" } else { "of them" };
-    let found = format!("The {trainers} of `{}` compute {} of the time", job.name, share(part));
-    Bottleneck {
-        job: job.name.clone(),
-        cause: Cause::Compute.name().to_owned(),
-        resource: resource.to_owned(),
-        share: part,
-        text: format!(
-            "{found}: only faster or more {faster} would speed it up{}.",
-            idle_part(described, job)
-        ),
-        finding: found + ".",
-        chosen: false,
-    }
+/// Returns the utilisation of the most used of similar resources; 0 if it is not known.
+fn use_of(resource: &ResourceReport) -> f64 {
+    resource.utilisation_max.mean.unwrap_or(0.0)
 }
 
 /// Returns a hint that more learners may help, because part of each GPU is idle; an empty text if GPUs are nearly full.
@@ -121,61 +109,102 @@ fn idle_part(described: &Job, job: &JobReport) -> String {
     idle.filter(|(_, idle)| *idle > NEARLY_FULL).map(hint).unwrap_or_default()
 }
 
-/// Returns the name of the resource that computes a job's steps.
-fn compute_resource(job: &JobReport) -> &'static str {
-    if job.trainers() == "trainers" { "node.cores" } else { "accelerators" }
-}
-
 /// The scenario and the results from which the bottleneck's resource and the advice are chosen.
 struct Context<'a> {
     scenario: &'a Scenario,
+    /// Index of the job.
+    index: usize,
     described: &'a Job,
     job: &'a JobReport,
     resources: &'a [ResourceReport],
 }
 
 impl Context<'_> {
+    /// Returns the bottleneck of a job that hardly waits.
+    fn by_compute(&self) -> Bottleneck {
+        let job = self.job;
+        let part = job.figures.accelerator_utilisation.mean.unwrap_or(0.0);
+        let trainers = job.trainers();
+        let carrier = self.computes_on();
+        let faster = if carrier == Carrier::Accelerators { "of them" } else { "cores" };
+        let found = format!("The {trainers} of `{}` compute {} of the time", job.name, share(part));
+        Bottleneck {
+            job: job.name.clone(),
+            cause: Cause::Compute.name().to_owned(),
+            resource: carrier.name(self.scenario, self.index),
+            share: part,
+            text: format!(
+                "{found}: only faster or more {faster} would speed it up{}.",
+                idle_part(self.described, job)
+            ),
+            finding: found + ".",
+            chosen: false,
+        }
+    }
+
+    /// Returns what computes the job's steps.
+    fn computes_on(&self) -> Carrier {
+        match self.described.device {
+            Device::Cpu { .. } => Carrier::Shared(CORES),
+            Device::Accelerator => Carrier::Accelerators,
+        }
+    }
+
     fn storage(&self) -> &str {
         &self.scenario.storage[self.described.reads_from()].name
     }
 
-    /// Returns the name of the resource that is responsible for a cause of stalls.
-    fn carrier(&self, of: StallCause) -> String {
-        let storage = self.storage();
+    /// Returns a part of the storage that the job reads from.
+    fn of_storage(&self, part: Part) -> Resource {
+        Resource::storage(self.described.reads_from(), part)
+    }
+
+    /// Returns what is responsible for a cause of stalls.
+    fn carrier(&self, of: StallCause) -> Carrier {
+        let reads = self.described.reads_from();
         match of.cause {
-            _ if of.peer => "slowest rank".to_owned(),
-            Cause::Open => format!("{storage}.operations"),
-            Cause::Latency => self.own().unwrap_or_else(|| format!("{storage}.latency")),
-            Cause::Transfer => self.own().unwrap_or_else(|| self.busiest_link()),
-            Cause::Decode => format!("{}.workers", self.job.name),
-            Cause::CpuWait => self.busiest_of_cores(),
-            Cause::Launch => "node.cores".to_owned(),
-            Cause::Order => format!("{}.order", self.job.name),
-            Cause::Restart => format!("{}.loader", self.job.name),
-            Cause::Copy | Cause::Swap => "node.pcie".to_owned(),
-            Cause::Bubble => format!("{}.pipeline", self.job.name),
-            Cause::Communication => self.carrier_of_models().to_owned(),
-            Cause::Checkpoint => format!("{}.bandwidth", self.checkpoints_to()),
-            Cause::Fault => "faults".to_owned(),
-            Cause::Compute => compute_resource(self.job).to_owned(),
+            _ if of.peer => Carrier::SlowestRank,
+            Cause::Open => Carrier::Shared(self.of_storage(Part::Operations)),
+            Cause::Latency => self.own().map_or(Carrier::Latency(reads), Carrier::Shared),
+            Cause::Transfer => self.own().map_or_else(|| self.busiest_link(), Carrier::Shared),
+            Cause::Decode => Carrier::Workers,
+            Cause::CpuWait => Carrier::Shared(self.busiest_of_cores()),
+            Cause::Launch => Carrier::Shared(CORES),
+            Cause::Order => Carrier::Order,
+            Cause::Restart => Carrier::Loader,
+            Cause::Copy | Cause::Swap => Carrier::Shared(Resource::node(Part::Pcie(Direction::In))),
+            Cause::Bubble => Carrier::Pipeline,
+            Cause::Communication => self.carrier_of_models(),
+            Cause::Checkpoint => {
+                let to = self.described.checkpoint.as_ref().map_or(reads, |of| of.storage);
+                Carrier::Shared(Resource::storage(to, Part::Bandwidth))
+            }
+            Cause::Fault => Carrier::Faults,
+            Cause::Compute => self.computes_on(),
         }
     }
 
-    /// Returns the name of what model copies wait for when they synchronise: the network, the GPUs' memory, or the averages' own time
-    /// on a GPU, whichever is in use for the largest share of the time.
-    fn carrier_of_models(&self) -> &'static str {
+    /// Returns what model copies wait for when they synchronise: the network, the GPUs' memory, or the averages' own time on a
+    /// GPU, whichever is in use for the largest share of the time.
+    fn carrier_of_models(&self) -> Carrier {
         if !self.described.uses_gpu_memory() {
-            return "network";
+            return Carrier::Network;
         }
-        let between =
-            |name: &str| ["node.intra", "node.nic", "rack."].iter().any(|of| name.starts_with(of));
-        let network = self.resources.iter().map(|of| of.name.as_str()).filter(|name| between(name));
-        let network = network.map(|name| self.use_of(name)).fold(0.0, f64::max);
-        let network = Some(("network", network)).filter(|_| self.described.ranks() > 1);
-        let inside =
-            [(GPU_MEMORY, self.use_of(GPU_MEMORY)), (AVERAGING, self.share_of_averaging())];
-        let busier = |a: (&'static str, f64), b: (&'static str, f64)| if b.1 > a.1 { b } else { a };
-        network.into_iter().chain(inside).reduce(busier).map_or("network", |(name, _)| name)
+        let between = |of: &&ResourceReport| match of.of.part {
+            Part::Intra(_) | Part::Uplink(_) => true,
+            Part::Nic(_) => of.of.owner == Owner::Node,
+            _ => false,
+        };
+        let network = self.resources.iter().filter(between).map(use_of);
+        let network = (Carrier::Network, network.fold(0.0, f64::max));
+        let network = Some(network).filter(|_| self.described.ranks() > 1);
+        let inside = [
+            (Carrier::Shared(GPU_MEMORY), self.use_of(GPU_MEMORY)),
+            (Carrier::Averaging, self.share_of_averaging()),
+        ];
+        let busier = |a: (Carrier, f64), b: (Carrier, f64)| if b.1 > a.1 { b } else { a };
+        let busiest = network.into_iter().chain(inside).reduce(busier);
+        busiest.map_or(Carrier::Network, |(carrier, _)| carrier)
     }
 
     /// Returns the share of a step that averagings take on a GPU besides moving bytes.
@@ -189,45 +218,39 @@ impl Context<'_> {
         latency / averaging.period as f64 / step
     }
 
-    /// Returns the name of the storage that checkpoints are written to.
-    fn checkpoints_to(&self) -> &str {
-        let job = self.scenario.jobs.iter().find(|job| job.name == self.job.name);
-        let storage = job.and_then(|job| job.checkpoint.as_ref()).map(|of| of.storage);
-        storage.map_or_else(|| self.storage(), |index| &self.scenario.storage[index].name)
+    /// Returns the storage's disk arm or, without one, its table of measured rates; `None` if the storage has neither.
+    fn own(&self) -> Option<Resource> {
+        let there = |of: &Resource| self.resources.iter().any(|resource| resource.of == *of);
+        [Part::Arm, Part::Measured].map(|part| self.of_storage(part)).into_iter().find(there)
     }
 
-    /// Returns the resource name of the storage's disk arm or, without one, of the storage's table of measured rates; `None` if
-    /// the storage has neither.
-    fn own(&self) -> Option<String> {
-        let names = ["arm", "measured"].map(|part| format!("{}.{part}", self.storage()));
-        let there = |name: &String| self.resources.iter().any(|resource| resource.name == *name);
-        names.into_iter().find(there)
-    }
-
-    /// Returns the name of the storage's bandwidth or of the NICs, whichever is busier, if that resource is full; otherwise the
-    /// name of the throughput limit of one stream.
-    fn busiest_link(&self) -> String {
-        let storage = self.storage();
-        let (bandwidth, nic) = (format!("{storage}.bandwidth"), "node.nic".to_owned());
-        let busier = if self.use_of(&nic) > self.use_of(&bandwidth) { nic } else { bandwidth };
-        if self.use_of(&busier) >= FULL { busier } else { format!("{storage}.per_stream") }
+    /// Returns the storage's bandwidth or the NICs, whichever is busier, if that resource is full; otherwise the throughput limit
+    /// of one stream.
+    fn busiest_link(&self) -> Carrier {
+        let bandwidth = self.of_storage(Part::Bandwidth);
+        let nic = Resource::node(Part::Nic(Direction::In));
+        let busier = if self.use_of(nic) > self.use_of(bandwidth) { nic } else { bandwidth };
+        match self.use_of(busier) >= FULL {
+            true => Carrier::Shared(busier),
+            false => Carrier::PerStream(self.described.reads_from()),
+        }
     }
 
     /// Returns the busiest resource among those that threads on cores wait for: cores, the interpreter's lock, the CPU quota and
     /// memory bandwidth.
-    fn busiest_of_cores(&self) -> String {
-        let job = &self.job.name;
-        let others =
-            [format!("{job}.gil"), format!("{job}.cpu-quota"), "node.memory-bandwidth".to_owned()];
-        others.into_iter().fold("node.cores".to_owned(), |busiest, other| {
-            if self.use_of(&other) > self.use_of(&busiest) { other } else { busiest }
-        })
+    fn busiest_of_cores(&self) -> Resource {
+        let others = [
+            Resource::job(self.index, Part::Gil),
+            Resource::job(self.index, Part::CpuQuota),
+            Resource::node(Part::MemoryBandwidth),
+        ];
+        let busier = |a: Resource, b: Resource| if self.use_of(b) > self.use_of(a) { b } else { a };
+        others.into_iter().fold(CORES, busier)
     }
 
-    /// Returns the highest utilisation among the resources with this name; 0 if there is none.
-    fn use_of(&self, name: &str) -> f64 {
-        let resource = self.resources.iter().find(|resource| resource.name == name);
-        resource.and_then(|resource| resource.utilisation_max.mean).unwrap_or(0.0)
+    /// Returns the highest utilisation among resources of this sort; 0 if there is none.
+    fn use_of(&self, of: Resource) -> f64 {
+        self.resources.iter().find(|resource| resource.of == of).map_or(0.0, use_of)
     }
 
     /// Returns the cause of a wait in words, such as `waiting for cores`.
@@ -272,32 +295,37 @@ impl Context<'_> {
     }
 
     /// Returns what to change, as a clause to be read after a colon.
-    fn advice(&self, of: StallCause, resource: &str) -> String {
+    fn advice(&self, of: StallCause, carrier: Carrier) -> String {
+        let part = match carrier {
+            Carrier::Shared(resource) => Some(resource.part),
+            _ => None,
+        };
         match of.cause {
             Cause::Open => "pack samples into shards, or raise the storage's operation rate".into(),
-            Cause::Latency | Cause::Transfer if resource.ends_with(".arm") => {
+            Cause::Latency | Cause::Transfer if part == Some(Part::Arm) => {
                 "larger requests, shards that fewer workers read, or a solid-state disk help"
                     .into()
             }
-            Cause::Transfer if resource.ends_with(".measured") => {
+            Cause::Transfer if part == Some(Part::Measured) => {
                 "requests of another size or number (see the storage's table), or fewer bytes, help".into()
             }
             Cause::Latency => format!("more loader workers (now {}) hide it", self.workers()),
-            Cause::Transfer if resource.ends_with(".per_stream") => {
+            Cause::Transfer if matches!(carrier, Carrier::PerStream(_)) => {
                 format!("more loader workers (now {}) or a faster stream help", self.workers())
             }
-            Cause::Transfer | Cause::Checkpoint => {
-                format!("raise the capacity of `{resource}` or move fewer bytes")
-            }
+            Cause::Transfer | Cause::Checkpoint => format!(
+                "raise the capacity of `{}` or move fewer bytes",
+                carrier.name(self.scenario, self.index)
+            ),
             Cause::Decode => format!(
                 "more loader workers (now {}; each uses one core at most) or cheaper decoding help",
                 self.workers()
             ),
-            Cause::CpuWait if resource.ends_with(".gil") => {
+            Cause::CpuWait if part == Some(Part::Gil) => {
                 "processes as workers, or less work under the interpreter's lock, help".into()
             }
-            Cause::CpuWait if resource.ends_with(".cpu-quota") => "a larger quota helps".into(),
-            Cause::CpuWait if resource == "node.memory-bandwidth" => {
+            Cause::CpuWait if part == Some(Part::CpuQuota) => "a larger quota helps".into(),
+            Cause::CpuWait if part == Some(Part::MemoryBandwidth) => {
                 "fewer bytes moved for each sample, or faster memory, help".into()
             }
             Cause::CpuWait => "more cores per node or cheaper decoding help".into(),
@@ -305,13 +333,13 @@ impl Context<'_> {
             Cause::Restart => "keep workers alive between epochs".into(),
             Cause::Launch => "faster cores, larger batches or fewer launches a step help".into(),
             Cause::Copy => "a faster host link or smaller decoded samples help".into(),
-            Cause::Communication if resource == GPU_MEMORY && self.described.sums_gradients() => {
+            Cause::Communication if part == Some(Part::GpuMemory) && self.described.sums_gradients() => {
                 "more `gpu_memory_bandwidth` or fewer learners, whose gradients are added up there, help".into()
             }
-            Cause::Communication if resource == GPU_MEMORY => {
+            Cause::Communication if part == Some(Part::GpuMemory) => {
                 "a longer `period` or more `gpu_memory_bandwidth` helps".into()
             }
-            Cause::Communication if resource == AVERAGING => {
+            Cause::Communication if carrier == Carrier::Averaging => {
                 "a longer `period`, fewer learners or a shorter `latency` of averages helps".into()
             }
             Cause::Communication if self.described.averaging().is_some() => {

@@ -4,7 +4,7 @@ mod queue;
 mod stalls;
 mod sync;
 
-use super::{DeviceMemoryReport, LearnersReport, ParallelReport, Tuned, Verdict, World};
+use super::{DeviceMemoryReport, LearnersReport, ParallelReport, Resource, Tuned, Verdict, World};
 use forebay_scenario::Origins;
 
 pub use queue::{QueueReport, ReuseReport, SeriesReport};
@@ -357,6 +357,9 @@ pub struct Spread {
 /// warm-up.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct ResourceReport {
+    /// What it is.
+    #[serde(skip)]
+    pub of: Resource,
     /// Name.
     pub name: String,
     /// Number of equal resources with this name.
@@ -371,6 +374,9 @@ pub struct ResourceReport {
     pub utilisation_max: Figure,
     /// Mean number of flows (or customers) present in one resource.
     pub mean_flows: Figure,
+    /// The same for the nodes of each group and for those in no group, if nodes of several have the resource.
+    #[serde(skip)]
+    pub groups: Vec<ResourceReport>,
 }
 
 /// What holds back the job that loses most accelerator time.

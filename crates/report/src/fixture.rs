@@ -182,6 +182,7 @@ pub(super) fn outcome(step_times: [f64; 2]) -> Outcome {
     Outcome {
         jobs: vec![a, JobOutcome { copy: 1, ..b }],
         resources: vec![ResourceOutcome {
+            of: Resource::storage(0, Part::Bandwidth),
             name: "nfs.bandwidth".into(),
             count: 1,
             capacity: 1e9,
@@ -190,6 +191,7 @@ pub(super) fn outcome(step_times: [f64; 2]) -> Outcome {
             utilisation_max: 0.25,
             mean_flows: 3.0,
             served: 1.0,
+            groups: Vec::new(),
         }],
         makespan: 5.0,
         events: 100,

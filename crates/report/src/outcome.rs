@@ -3,7 +3,7 @@
 mod queue;
 mod timeline;
 
-use super::{LearnersOutcome, StallCause, Unfinished};
+use super::{LearnersOutcome, Resource, StallCause, Unfinished};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -334,7 +334,9 @@ pub struct SampleCounts {
 /// A shared resource, or all equal resources of equal nodes together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResourceOutcome {
-    /// Name: `hpctmp.bandwidth`, `hpctmp.operations`, `node.nic`, `node.cores`, `node.pcie`, …
+    /// What it is.
+    pub of: Resource,
+    /// Name that reports show: `hpctmp.bandwidth`, `hpctmp.operations`, `node.nic`, `node.cores`, `node.pcie`, …
     pub name: String,
     /// Number of equal resources.
     pub count: u32,
@@ -349,7 +351,8 @@ pub struct ResourceOutcome {
     pub utilisation_max: f64,
     /// Mean number of flows (or customers) present in one resource.
     pub mean_flows: f64,
-    /// Work served during the run by all resources with this name together, in bytes, operations or core-seconds: `unit` times
-    /// seconds.
+    /// Work served during the run by all of these resources together, in bytes, operations or core-seconds: `unit` times seconds.
     pub served: f64,
+    /// The same for the nodes of each group and for those in no group, if nodes of several have the resource.
+    pub groups: Vec<ResourceOutcome>,
 }

@@ -50,7 +50,7 @@ pub fn predict(scenario: &Scenario, runs: &[Predicted], wall_time: f64) -> Repor
     // Each run had its own capacities: the report shows their mean.
     for resource in &mut report.resources {
         let of = runs.iter().flat_map(|run| &run.outcome.resources);
-        let all: Vec<f64> = of.filter(|r| r.name == resource.name).map(|r| r.capacity).collect();
+        let all: Vec<f64> = of.filter(|r| r.of == resource.of).map(|r| r.capacity).collect();
         resource.capacity = mean(&all).unwrap_or(resource.capacity);
     }
     if runs.len() < FEWEST {

@@ -234,13 +234,21 @@ fn end(copy: &JobOutcome, stop: Stop) -> f64 {
 
 /// Returns the resources in the order of the first replication's list, with figures over all replications.
 fn resources(outcomes: &[Outcome]) -> Vec<ResourceReport> {
-    let first = outcomes.first().map_or(&[][..], |outcome| &outcome.resources);
+    let all: Vec<&[ResourceOutcome]> = outcomes.iter().map(|of| &of.resources[..]).collect();
+    over_all(&all)
+}
+
+/// Returns the report of each resource of the first list, over the lists of all replications.
+fn over_all(lists: &[&[ResourceOutcome]]) -> Vec<ResourceReport> {
     let report = |resource: &ResourceOutcome| {
+        let same = lists.iter().filter_map(|all| all.iter().find(|r| r.of == resource.of));
+        let same: Vec<&ResourceOutcome> = same.collect();
         let figure = |of: fn(&ResourceOutcome) -> f64| {
-            let all = outcomes.iter().flat_map(|outcome| &outcome.resources);
-            over_replications(&all.filter(|r| r.name == resource.name).map(of).collect::<Vec<_>>())
+            over_replications(&same.iter().map(|r| of(r)).collect::<Vec<_>>())
         };
+        let groups: Vec<&[ResourceOutcome]> = same.iter().map(|r| &r.groups[..]).collect();
         ResourceReport {
+            of: resource.of,
             name: resource.name.clone(),
             count: resource.count,
             capacity: resource.capacity,
@@ -248,7 +256,8 @@ fn resources(outcomes: &[Outcome]) -> Vec<ResourceReport> {
             utilisation: figure(|r| r.utilisation),
             utilisation_max: figure(|r| r.utilisation_max),
             mean_flows: figure(|r| r.mean_flows),
+            groups: over_all(&groups),
         }
     };
-    first.iter().map(report).collect()
+    lists.first().map_or(&[][..], |first| first).iter().map(report).collect()
 }

@@ -178,13 +178,14 @@ fn capacity(resource: &ResourceReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Figure;
+    use crate::{Figure, Part, Resource};
 
     #[test]
     fn units_of_a_single_thing_are_written_in_the_singular() {
         let written = |amount: f64, unit: &str| {
             let none = Figure::default();
             capacity(&ResourceReport {
+                of: Resource::node(Part::Cores),
                 name: "r".into(),
                 count: 1,
                 capacity: amount,
@@ -192,6 +193,7 @@ mod tests {
                 utilisation: none,
                 utilisation_max: none,
                 mean_flows: none,
+                groups: Vec::new(),
             })
         };
         let found = [(1.0, "arms"), (2.0, "cores"), (0.5, "cores"), (1.0, "thread"), (1.0, "1/s")];

@@ -49,26 +49,6 @@ pub enum Faulty {
     Gpus,
 }
 
-impl Faulty {
-    /// Returns whether a fault of this part slows the resource with this name in reports.
-    #[must_use]
-    pub fn slows(self, resource: &str, storages: &[Storage]) -> bool {
-        match self {
-            Self::Storage(index) => {
-                let parts = ["bandwidth", "operations", "target", "write_bandwidth"];
-                let own =
-                    storages.get(index).and_then(|of| resource.strip_prefix(of.name.as_str()));
-                own.and_then(|part| part.strip_prefix('.')).is_some_and(|p| parts.contains(&p))
-            }
-            Self::Link(link) => link.resources().contains(&resource),
-            Self::Cores => resource == "node.cores",
-            // Faults lengthen the kernels instead: a link with less capacity would not slow kernels that fill only a part of
-            // the GPU.
-            Self::Gpus => false,
-        }
-    }
-}
-
 /// Links of nodes or racks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -81,25 +61,6 @@ pub enum FaultyLink {
     Pcie,
     /// Uplinks and downlinks of racks.
     Uplink,
-}
-
-impl FaultyLink {
-    /// Returns the names that reports use for the resources of these links.
-    #[must_use]
-    pub fn resources(self) -> &'static [&'static str] {
-        match self {
-            Self::Nic => &["node.nic", "node.nic.out", "node.storage-nic", "node.storage-nic.out"],
-            Self::Intra => &[
-                "node.intra",
-                "node.intra.in",
-                "node.intra.up",
-                "node.intra.down",
-                "node.intra.root",
-            ],
-            Self::Pcie => &["node.pcie", "node.pcie.in", "node.pcie.out"],
-            Self::Uplink => &["rack.uplink", "rack.downlink"],
-        }
-    }
 }
 
 /// Part of a node that is slow.

@@ -42,6 +42,7 @@ use forebay_engine::Time;
 use forebay_engine::fluid::{Demand, GroupId, LinkId, Use};
 use forebay_metrics::Recorder;
 use forebay_model::random::Streams;
+use forebay_report::Resource;
 use forebay_scenario::{Node, Scenario};
 
 use super::background::{Background, Endless};
@@ -58,7 +59,7 @@ use super::loader::LoaderRun;
 use super::loaders::Loaders;
 use super::ranges::Fetch;
 use super::recovery::Recoveries;
-use super::resource::{Member, Resource, Resources};
+use super::resource::{Member, ResourceRun, Resources};
 use super::sizes::Sizes;
 use super::staging::Stagings;
 use super::station::Service;
@@ -76,7 +77,7 @@ struct Builder<'s> {
     lanes: Lanes,
     /// Components of each storage that all nodes share; `None` until the storage has been built.
     shared: Vec<Option<Backend>>,
-    resources: Vec<Resource>,
+    resources: Vec<ResourceRun>,
     /// The first operation of each stage of the current job.
     first_operations: Vec<WorkId>,
     /// Number of the node being built.
@@ -250,12 +251,12 @@ impl<'s> Builder<'s> {
         self.env.network.group(Demand { route: route.into(), weight: 1.0, cap })
     }
 
-    /// Adds `member` to the resource that reports call `name`.
-    fn resource(&mut self, name: &str, unit: &'static str, capacity: f64, member: Member) {
-        let known = self.resources.iter().position(|r| r.name == name);
+    /// Adds `member` to the resource `of`.
+    fn resource(&mut self, of: Resource, unit: &'static str, capacity: f64, member: Member) {
+        let known = self.resources.iter().position(|r| r.of == of);
         let index = known.unwrap_or_else(|| {
-            let (name, members, nodes) = (name.to_owned(), Vec::new(), Vec::new());
-            self.resources.push(Resource { name, unit, capacity, members, nodes });
+            let (members, nodes) = (Vec::new(), Vec::new());
+            self.resources.push(ResourceRun { of, unit, capacity, members, nodes });
             self.resources.len() - 1
         });
         let resource = &mut self.resources[index];

@@ -2,7 +2,7 @@
 
 use super::env::Env;
 use forebay_engine::Time;
-use forebay_report::EnergyOutcome;
+use forebay_report::{EnergyOutcome, Part, Resource};
 use forebay_scenario::{Job, Power, Scenario, ServerPlace};
 
 use super::device::State;
@@ -34,9 +34,11 @@ impl Resources {
             let seconds = f64::from(job.ranks_of_stage()) * jobs.gpu_seconds(env.now, d);
             gpus += of(self.device_nodes[d], |power| power.gpu) * seconds;
         }
-        gpus += self.served_by_node(env, "node.gpu", |node| of(node, |power| power.gpu));
-        let mut cores = self.served_by_node(env, "node.cores", |node| of(node, |power| power.core));
-        cores += self.served_by_node(env, "server.cores", |_| server.core);
+        let shared = Resource::node(Part::Gpu);
+        gpus += self.served_by_node(env, shared, |node| of(node, |power| power.gpu));
+        let on_nodes = Resource::node(Part::Cores);
+        let mut cores = self.served_by_node(env, on_nodes, |node| of(node, |power| power.core));
+        cores += self.served_by_node(env, Resource::server(Part::Cores), |_| server.core);
         Some(EnergyOutcome { seconds, idle, gpus, cores })
     }
 }

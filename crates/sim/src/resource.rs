@@ -1,17 +1,18 @@
-//! Shared resources (links, stations, limiters, tables, disk heads), grouped under the names that reports give them.
+//! Shared resources (links, stations, limiters, tables, disk heads), grouped as reports show them.
 
 use forebay_engine::fluid::{LinkId, LinkUse};
-use forebay_report::ResourceOutcome;
+use forebay_report::{Owner, Resource, ResourceOutcome};
+use forebay_scenario::{Cluster, Scenario};
 
 use super::communication::LinkUses;
 use super::device::Device;
 use super::env::Env;
 use super::index::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
 
-/// A shared resource as reports name it: the similar resources of all nodes, under one name.
+/// A shared resource as reports show it: the similar resources of all nodes together.
 #[derive(Debug)]
-pub(super) struct Resource {
-    pub(super) name: String,
+pub(super) struct ResourceRun {
+    pub(super) of: Resource,
     pub(super) unit: &'static str,
     /// Capacity of the first member.
     pub(super) capacity: f64,
@@ -61,9 +62,31 @@ fn add(all: LinkUse, beside: Option<&LinkUse>) -> LinkUse {
     }
 }
 
-impl Resource {
+impl ResourceRun {
+    /// Returns the same resource with only the members on nodes of each group, and of none; empty if all members are alike.
+    fn by_group(&self, cluster: &Cluster) -> Vec<ResourceRun> {
+        if cluster.groups.is_empty() || self.of.owner != Owner::Node {
+            return Vec::new();
+        }
+        let mut groups: Vec<ResourceRun> = Vec::new();
+        for ((member, relative), node) in self.members.iter().zip(&self.nodes) {
+            let owner = cluster.group_index(*node).map_or(Owner::Node, Owner::Group);
+            let of = Resource { owner, ..self.of };
+            let known = groups.iter().position(|group| group.of == of).unwrap_or_else(|| {
+                let (capacity, unit) = (self.capacity * relative, self.unit);
+                let (members, nodes) = (Vec::new(), Vec::new());
+                groups.push(ResourceRun { of, unit, capacity, members, nodes });
+                groups.len() - 1
+            });
+            let group = &mut groups[known];
+            group.members.push((*member, self.capacity * relative / group.capacity));
+            group.nodes.push(*node);
+        }
+        if groups.len() > 1 { groups } else { Vec::new() }
+    }
+
     /// Returns the resource's outcome until now.
-    fn outcome(&self, env: &mut Env, beside: &LinkUses) -> ResourceOutcome {
+    fn outcome(&self, env: &mut Env, beside: &LinkUses, scenario: &Scenario) -> ResourceOutcome {
         let elapsed = env.now.seconds().max(f64::MIN_POSITIVE);
         let usage = |(member, relative): &(Member, f64)| {
             member.usage(env, beside, (*relative, self.capacity))
@@ -75,7 +98,8 @@ impl Resource {
         let shares: Vec<f64> =
             uses.iter().zip(&self.members).map(|(u, (_, relative))| u.served / relative).collect();
         ResourceOutcome {
-            name: self.name.clone(),
+            of: self.of,
+            name: self.of.name(scenario),
             count: uses.len() as u32,
             capacity: self.capacity,
             unit: self.unit,
@@ -83,6 +107,9 @@ impl Resource {
             utilisation_max: utilisation(shares.iter().copied().fold(0.0, f64::max)),
             mean_flows: uses.iter().map(|u| u.flow_seconds).sum::<f64>() / count / elapsed,
             served: uses.iter().map(|u| u.served).sum(),
+            groups: (self.by_group(&scenario.cluster).iter())
+                .map(|group| group.outcome(env, beside, scenario))
+                .collect(),
         }
     }
 }
@@ -90,7 +117,7 @@ impl Resource {
 /// All shared resources, and the node of each device.
 #[derive(Debug, Default)]
 pub(super) struct Resources {
-    pub(super) all: Vec<Resource>,
+    pub(super) all: Vec<ResourceRun>,
     /// Node of each device.
     pub(super) device_nodes: IdVec<Device, u32>,
 }
@@ -98,19 +125,24 @@ pub(super) struct Resources {
 impl Resources {
     /// Returns the outcome of each resource until now; `beside` is the use of links by transfers that are simulated outside
     /// the network.
-    pub(super) fn outcomes(&self, env: &mut Env, beside: &LinkUses) -> Vec<ResourceOutcome> {
-        self.all.iter().map(|resource| resource.outcome(env, beside)).collect()
+    pub(super) fn outcomes(
+        &self,
+        env: &mut Env,
+        beside: &LinkUses,
+        scenario: &Scenario,
+    ) -> Vec<ResourceOutcome> {
+        self.all.iter().map(|resource| resource.outcome(env, beside, scenario)).collect()
     }
 
-    /// Returns the total that the members of the resource called `name` have served until now; each member's part is multiplied
-    /// by the `weight` of the member's node.
+    /// Returns the total that the members of the resource `of` have served until now; each member's part is multiplied by the
+    /// `weight` of the member's node.
     pub(super) fn served_by_node(
         &self,
         env: &mut Env,
-        name: &str,
+        of: Resource,
         weight: impl Fn(u32) -> f64,
     ) -> f64 {
-        let Some(resource) = self.all.iter().find(|resource| resource.name == name) else {
+        let Some(resource) = self.all.iter().find(|resource| resource.of == of) else {
             return 0.0;
         };
         let none = LinkUses::new();

@@ -267,7 +267,7 @@ impl World<'_> {
         Outcome {
             makespan: ends.fold(0.0, f64::max),
             jobs: outcomes,
-            resources: resources.outcomes(env, &jobs.communicators.link_uses),
+            resources: resources.outcomes(env, &jobs.communicators.link_uses, scenario),
             events: watch.events + env.flows + env.before,
             flows: env.flows,
             energy,

@@ -30,14 +30,18 @@ pub struct Group {
 }
 
 impl Cluster {
-    /// Returns the group of node number `node`, counted from 0; `None` for the first nodes, which are in no group.
+    /// Returns the index of the group of node number `node`, counted from 0; `None` for the first nodes, which are in no group.
     #[must_use]
-    pub fn group_of(&self, node: u32) -> Option<&Group> {
+    pub fn group_index(&self, node: u32) -> Option<usize> {
         let mut first = self.nodes;
-        self.groups.iter().rev().find(|group| {
+        self.groups.iter().rposition(|group| {
             first = first.saturating_sub(group.nodes);
             node >= first
         })
+    }
+
+    fn group_of(&self, node: u32) -> Option<&Group> {
+        self.group_index(node).map(|index| &self.groups[index])
     }
 
     /// Returns the hardware of node number `node`, counted from 0.
@@ -64,7 +68,7 @@ impl Cluster {
         let mut all = Vec::new();
         let mut at = nodes.start;
         while at < nodes.end {
-            let kind = |node: u32| self.group_of(node).map(|group| &group.name);
+            let kind = |node: u32| self.group_index(node);
             let (mut last, mut end) = (at, nodes.end);
             while last + 1 < end {
                 let middle = last + (end - last) / 2;

@@ -7,6 +7,7 @@ use forebay_engine::fluid::{Capacity, LinkId};
 use forebay_model::cache::Cache;
 use forebay_model::law::CachePolicy;
 use forebay_model::random::{Purpose, Streams};
+use forebay_report::{Part, Resource};
 use forebay_scenario::{Dataset, Job, Layout, Scenario};
 
 use super::Builder;
@@ -93,7 +94,7 @@ impl Builder<'_> {
             return known;
         }
         let link = self.env.network.link(Capacity::Fixed(bandwidth));
-        self.resource("node.page-cache", "B/s", bandwidth, Member::Link(link));
+        self.resource(Resource::node(Part::PageCache), "B/s", bandwidth, Member::Link(link));
         self.on_nodes.entry(self.node).or_default().page_cache_link = Some(link);
         Some(link)
     }

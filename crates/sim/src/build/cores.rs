@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::communication::{IdleCores, Overhead};
 use crate::event::Delay;
-use crate::index::JobId;
 use crate::resource::Member;
 use crate::station::Service;
 use crate::station::Station;
 use crate::worker::Cores;
 use forebay_engine::fluid::{Capacity, Demand, GroupId, LinkId, Use};
+use forebay_report::{Part, Resource};
 use forebay_scenario::{
     Device as Processor, Faulty, Job, Node, Scheduling, ServerPlace, Servers, Stage,
 };
 
 use super::Builder;
+use super::job::JobCopy;
 use super::storage_model::Coupled;
 
 /// How the threads of one loader and of its trainers get a node's cores.
@@ -30,17 +31,18 @@ pub(super) struct OnCores {
 }
 
 impl Builder<'_> {
-    /// Returns how a loader of job copy number `copy` gets cores on the node being built; `coupled` says whether transfers use
-    /// the cores too.
-    pub(super) fn on_cores(&mut self, job: &Job, copy: JobId, coupled: bool) -> OnCores {
+    /// Returns how a loader of a job copy gets cores on the node being built; `coupled` says whether transfers use the cores too.
+    pub(super) fn on_cores(&mut self, copy: &JobCopy, coupled: bool) -> OnCores {
+        let job = copy.job;
         let (plain, link) = self.cores(job, threads_of(job), coupled || shares_more(job));
         let memory = (job.cpu.traffic > 0.0).then(|| self.memory()).flatten();
-        let quota = job.cpu.quota.is_finite().then(|| self.quota(job, copy));
+        let quota = job.cpu.quota.is_finite().then(|| self.quota(copy));
         let locks = job.loader.stages.iter().any(|stage| stage.lock > 0.0)
             || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0);
         let lock = locks.then(|| {
             let link = self.env.network.link(Capacity::Fixed(1.0));
-            self.resource(&format!("{}.gil", job.name), "thread", 1.0, Member::Link(link));
+            let lock = Resource::job(copy.index, Part::Gil);
+            self.resource(lock, "thread", 1.0, Member::Link(link));
             link
         });
         OnCores { plain, link, quota, lock, memory }
@@ -97,15 +99,15 @@ impl Builder<'_> {
 
     /// Returns a FIFO station with one server for each core of `node`.
     fn core_slots(&mut self, node: &Node) -> Cores {
-        self.slots("node.cores", node.cores)
+        self.slots(Resource::node(Part::Cores), node.cores)
     }
 
-    /// Adds a FIFO station with `cores` servers, one for each core, and reports it as a resource called `name`.
-    fn slots(&mut self, name: &str, cores: u32) -> Cores {
+    /// Adds a FIFO station with `cores` servers, one for each core, to the resource `of`.
+    fn slots(&mut self, of: Resource, cores: u32) -> Cores {
         // Each visit brings its own service time.
         let service = Delay::once(0.0);
         let station = self.station(Service { queue: Station::new(cores), service });
-        self.resource(name, "cores", f64::from(cores), Member::Station(station));
+        self.resource(of, "cores", f64::from(cores), Member::Station(station));
         Cores::Fifo(station)
     }
 
@@ -117,27 +119,29 @@ impl Builder<'_> {
             _ => by_threads.fold(0.0, f64::max),
         };
         let link = self.env.network.link(shared_cores(node, threads));
-        self.resource("node.cores", "cores", capacity, Member::Link(link));
+        self.resource(Resource::node(Part::Cores), "cores", capacity, Member::Link(link));
         link
     }
 
     /// Returns the link of the CPU quota of a job copy on the node being built.
-    fn quota(&mut self, job: &Job, copy: JobId) -> LinkId {
-        let known = self.on_nodes.get(&self.node).and_then(|node| node.quotas.get(&copy));
+    fn quota(&mut self, copy: &JobCopy) -> LinkId {
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.quotas.get(&copy.number));
         if let Some(known) = known {
             return *known;
         }
-        let link = self.env.network.link(Capacity::Fixed(job.cpu.quota));
-        let name = format!("{}.cpu-quota", job.name);
-        self.resource(&name, "cores", job.cpu.quota, Member::Link(link));
-        self.on_nodes.entry(self.node).or_default().quotas.insert(copy, link);
+        let quota = copy.job.cpu.quota;
+        let link = self.env.network.link(Capacity::Fixed(quota));
+        let of = Resource::job(copy.index, Part::CpuQuota);
+        self.resource(of, "cores", quota, Member::Link(link));
+        self.on_nodes.entry(self.node).or_default().quotas.insert(copy.number, link);
         link
     }
 
     /// Returns the core-seconds of a job copy's messages, and the cores that spend them. The job copy is on nodes from `first`
     /// on; its messages and its loaders share the cores of these nodes. Returns `None` if neither messages nor updates at
     /// servers take core time.
-    pub(super) fn overhead(&mut self, job: &Job, copy: JobId, first: u32) -> Option<Overhead> {
+    pub(super) fn overhead(&mut self, copy: &JobCopy, first: u32) -> Option<Overhead> {
+        let job = copy.job;
         let cost = job.sync.as_ref().map(|sync| sync.transport.cpu)?;
         let update = job.servers().map_or(0.0, |servers| 1.0 / servers.update);
         if cost.is_none() && update == 0.0 {
@@ -146,12 +150,12 @@ impl Builder<'_> {
         let (mut cores, mut idle) = (Vec::new(), BTreeMap::new());
         for (node, ranks) in (first..).zip(job.ranks_by_node()) {
             self.node = node;
-            let own = (!cost.is_none()).then(|| self.message_cores(job, copy));
+            let own = (!cost.is_none()).then(|| self.message_cores(copy));
             cores.extend(std::iter::repeat_n(own, ranks as usize));
             idle.extend(own.map(|own| (own, idle_cores(self.here(), job))));
         }
         if let Some(servers) = job.servers() {
-            cores.extend(self.server_cores(job, servers, (copy, first)));
+            cores.extend(self.server_cores(copy, servers, first));
         }
         let servers = job.ranks_by_node().sum();
         Some(Overhead { cost, update, servers, cores, idle })
@@ -160,28 +164,29 @@ impl Builder<'_> {
     /// Returns the cores of each parameter server of a job copy, which is on nodes from `first` on.
     fn server_cores(
         &mut self,
-        job: &Job,
+        copy: &JobCopy,
         servers: &Servers,
-        (copy, first): (JobId, u32),
+        first: u32,
     ) -> Vec<Option<Cores>> {
         let mut of = |number: u32| match servers.place {
             ServerPlace::Own { cores, .. } => {
                 self.node = first;
-                self.slots("server.cores", cores)
+                self.slots(Resource::server(Part::Cores), cores)
             }
             ServerPlace::WithWorkers => {
-                self.node = first + number % job.nodes;
-                self.message_cores(job, copy)
+                self.node = first + number % copy.job.nodes;
+                self.message_cores(copy)
             }
         };
         (0..servers.number()).map(|number| Some(of(number))).collect()
     }
 
     /// Returns how messages of a job copy get cores of the node being built.
-    fn message_cores(&mut self, job: &Job, copy: JobId) -> Cores {
+    fn message_cores(&mut self, copy: &JobCopy) -> Cores {
+        let job = copy.job;
         let (plain, link) = self.cores(job, u32::MAX, true);
         let Some(link) = link else { return plain };
-        let quota = job.cpu.quota.is_finite().then(|| self.quota(job, copy));
+        let quota = job.cpu.quota.is_finite().then(|| self.quota(copy));
         let route: Vec<LinkId> = [link].into_iter().chain(quota).collect();
         plain.with(self.group(&route, 1.0))
     }
@@ -196,7 +201,7 @@ impl Builder<'_> {
         if known.is_some() {
             return known;
         }
-        let link = self.own_link("node.memory-bandwidth", bandwidth);
+        let link = self.own_link(Resource::node(Part::MemoryBandwidth), bandwidth);
         self.on_nodes.entry(self.node).or_default().memory = Some(link);
         Some(link)
     }

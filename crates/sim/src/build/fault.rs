@@ -2,7 +2,7 @@
 
 use crate::fault::{DeviceGpu, FaultRun, GpuPlace};
 use crate::index::DeviceId;
-use crate::resource::{Member, Resource};
+use crate::resource::{Member, ResourceRun};
 use forebay_engine::Time;
 use forebay_scenario::{Device as Processor, Fault, Faulty, Job};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,9 +26,8 @@ impl Builder<'_> {
             devices: Vec::new(),
             active: false,
         };
-        let storages = &self.scenario.storage;
-        let slows = |resource: &&Resource| fault.what.slows(&resource.name, storages);
-        for resource in self.resources.iter().filter(slows) {
+        let slow = |resource: &&ResourceRun| resource.of.is_slowed_by(fault.what);
+        for resource in self.resources.iter().filter(slow) {
             for ((member, _), node) in resource.members.iter().zip(&resource.nodes) {
                 if fault.nodes.is_empty() || fault.nodes.contains(node) {
                     self.add(&mut run, *member);

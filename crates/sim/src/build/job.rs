@@ -29,6 +29,8 @@ use super::sync::{Synchronised, reduces_every};
 /// A job copy being built.
 pub(super) struct JobCopy<'s> {
     pub(super) job: &'s Job,
+    /// Index of the job.
+    pub(super) index: usize,
     /// Id of the job copy.
     pub(super) number: JobId,
     pub(super) start: Time,
@@ -48,6 +50,7 @@ impl Builder<'_> {
         };
         let of = JobCopy {
             job,
+            index,
             number: self.parts.jobs.next_id(),
             start: Time::from_seconds(start),
             goal: self.scenario.goal(job),

@@ -124,7 +124,7 @@ impl Builder<'_> {
         let tier =
             on.map(|on| StorageModel::new(&self.scenario.storage[on].path).take_cpu(request));
         let coupled = rest.coupled.or(tier.and_then(|tier| tier.coupled));
-        let cores = self.on_cores(job, copy.number, coupled.is_some());
+        let cores = self.on_cores(copy, coupled.is_some());
         (self.couple(mount, route, rest, &cores), cores)
     }
 

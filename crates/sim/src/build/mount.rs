@@ -13,6 +13,7 @@ use crate::table::Table;
 use forebay_engine::fluid::{Capacity, LinkId, Use};
 use forebay_model::law::Throughput;
 use forebay_model::random::Sampler;
+use forebay_report::{Owner, Part, Resource};
 use forebay_scenario::storage::Bandwidth;
 use forebay_scenario::{Queues, RequestLimit, Targets};
 
@@ -160,7 +161,7 @@ impl Builder<'_> {
         if let Some(known) = &self.shared[index] {
             return known.clone();
         }
-        let made = self.backend(index, model, &self.scenario.storage[index].name);
+        let made = self.backend(index, model, Owner::Storage(index));
         self.shared[index] = Some(made.clone());
         made
     }
@@ -172,7 +173,7 @@ impl Builder<'_> {
         if let Some(known) = known {
             return known.clone();
         }
-        let made = self.backend(index, model, &self.scenario.storage[index].name);
+        let made = self.backend(index, model, Owner::Storage(index));
         let node = self.on_nodes.entry(self.node).or_default();
         node.disks.insert(index, made.clone());
         made
@@ -185,8 +186,7 @@ impl Builder<'_> {
         if let Some(known) = known {
             return known.clone();
         }
-        let name = format!("{}.page-cache", self.scenario.storage[index].name);
-        let made = self.backend(index, model, &name);
+        let made = self.backend(index, model, Owner::WarmFiles(index));
         self.on_nodes.entry(self.node).or_default().warm.insert(index, made.clone());
         made
     }
@@ -205,15 +205,16 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds the components that serve requests to a storage, such as its station and link; reports call the storage `name`.
-    fn backend(&mut self, index: usize, model: &StorageModel, name: &str) -> Backend {
+    /// Adds the components that serve requests to storage `index`, such as its station and link; they belong to `owner`.
+    fn backend(&mut self, index: usize, model: &StorageModel, owner: Owner) -> Backend {
+        let of = |part| Resource { owner, part };
         let station = model.path.operations.is_finite().then(|| {
             let service = self.recurring(1.0 / model.path.operations);
             self.station(Service { queue: Station::new(1), service })
         });
         if let Some(station) = station {
-            let name = format!("{name}.operations");
-            self.resource(&name, "1/s", model.path.operations, Member::Station(station));
+            let operations = of(Part::Operations);
+            self.resource(operations, "1/s", model.path.operations, Member::Station(station));
         }
         let most = model.most();
         let link = most.is_finite().then(|| {
@@ -223,30 +224,32 @@ impl Builder<'_> {
             })
         });
         if let Some(link) = link {
-            self.resource(&format!("{name}.bandwidth"), "B/s", most, Member::Link(link));
+            self.resource(of(Part::Bandwidth), "B/s", most, Member::Link(link));
         }
         let write = self.written(index, link, most);
-        let targets = model.path.targets.map_or(Vec::new(), |of| self.targets(name, of));
-        let limiter = model.path.limit.map(|limit| self.limiter(name, limit));
+        let targets = model.path.targets.map_or(Vec::new(), |all| self.targets(owner, all));
+        let limiter = model.path.limit.map(|limit| self.limiter(owner, limit));
         let service = match (model.path.measured(), model.disk_head()) {
-            (Some(of), _) => ServiceModel::Table(self.table(name, of)),
-            (None, Some((seek, rate))) => ServiceModel::DiskHead(self.disk_head(name, seek, rate)),
+            (Some(table), _) => ServiceModel::Table(self.table(owner, table)),
+            (None, Some((seek, rate))) => ServiceModel::DiskHead(self.disk_head(owner, seek, rate)),
             (None, None) => ServiceModel::None,
         };
         Backend { station, link, write, targets, limiter, service }
     }
 
     /// Adds a disk head.
-    fn disk_head(&mut self, storage: &str, seek: f64, rate: f64) -> DiskHeadId {
+    fn disk_head(&mut self, owner: Owner, seek: f64, rate: f64) -> DiskHeadId {
         let number = self.env.storages.disk_heads.push(DiskHead::new(seek, rate));
-        self.resource(&format!("{storage}.arm"), "arms", 1.0, Member::DiskHead(number));
+        let arm = Resource { owner, part: Part::Arm };
+        self.resource(arm, "arms", 1.0, Member::DiskHead(number));
         number
     }
 
     /// Adds a table of measured throughput.
-    fn table(&mut self, storage: &str, of: &Arc<Throughput>) -> TableId {
+    fn table(&mut self, owner: Owner, of: &Arc<Throughput>) -> TableId {
         let number = self.env.storages.tables.push(Table::new(of.clone()));
-        self.resource(&format!("{storage}.measured"), "B/s", of.most(), Member::Table(number));
+        let measured = Resource { owner, part: Part::Measured };
+        self.resource(measured, "B/s", of.most(), Member::Table(number));
         number
     }
 
@@ -259,8 +262,8 @@ impl Builder<'_> {
             (Some(link), rate) => Some(Use { link, per_unit: most / rate.unwrap_or(most) }),
             (None, Some(rate)) => {
                 let link = self.env.network.link(Capacity::Fixed(rate));
-                let name = format!("{}.write_bandwidth", storage.name);
-                self.resource(&name, "B/s", rate, Member::Link(link));
+                let written = Resource::storage(index, Part::WriteBandwidth);
+                self.resource(written, "B/s", rate, Member::Link(link));
                 Some(whole(link))
             }
             (None, None) => None,
@@ -268,19 +271,19 @@ impl Builder<'_> {
     }
 
     /// Adds a limiter of requests to an object store.
-    fn limiter(&mut self, storage: &str, limit: RequestLimit) -> LimiterId {
+    fn limiter(&mut self, owner: Owner, limit: RequestLimit) -> LimiterId {
         let number = self.env.storages.limiters.push(Limiter::new(limit));
-        let name = format!("{storage}.requests");
-        self.resource(&name, "1/s", limit.rate, Member::Limiter(number));
+        let requests = Resource { owner, part: Part::Requests };
+        self.resource(requests, "1/s", limit.rate, Member::Limiter(number));
         number
     }
 
     /// Adds the targets of a parallel file system.
-    fn targets(&mut self, storage: &str, of: Targets) -> Vec<LinkId> {
+    fn targets(&mut self, owner: Owner, of: Targets) -> Vec<LinkId> {
         let mut one = || {
             let link = self.env.network.link(Capacity::Fixed(of.bandwidth));
-            let name = format!("{storage}.target");
-            self.resource(&name, "B/s", of.bandwidth, Member::Link(link));
+            let target = Resource { owner, part: Part::Target };
+            self.resource(target, "B/s", of.bandwidth, Member::Link(link));
             link
         };
         (0..of.number).map(|_| one()).collect()

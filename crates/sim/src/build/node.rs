@@ -14,6 +14,7 @@ use crate::worker::Cores;
 use forebay_engine::Span;
 use forebay_engine::fluid::{Capacity, GroupId, LinkId};
 use forebay_model::law::Sharing;
+use forebay_report::{Direction, IntraLink, Part, Resource};
 use forebay_scenario::{Job, Kernels, Queues};
 
 use super::Builder;
@@ -84,16 +85,16 @@ impl Builder<'_> {
         if let Some(known) = known {
             return known.clone();
         }
-        let name = self.scenario.storage[index].name.clone();
+        let [slots_of, queue_of] =
+            [Part::QueueSlots, Part::Queue].map(|part| Resource::storage(index, part));
         let service = Delay { span: Span::ZERO, lane: None };
         let mut made = NodeQueues { slots: Vec::new(), links: Vec::new() };
         for _ in 0..of.number {
             let slots = self.station(Service { queue: Station::new(of.depth), service });
-            let resource = format!("{name}.queue-slots");
-            self.resource(&resource, "slots", f64::from(of.depth), Member::Station(slots));
+            self.resource(slots_of, "slots", f64::from(of.depth), Member::Station(slots));
             let link = of.bandwidth.is_finite().then(|| {
                 let link = self.env.network.link(Capacity::Fixed(of.bandwidth));
-                self.resource(&format!("{name}.queue"), "B/s", of.bandwidth, Member::Link(link));
+                self.resource(queue_of, "B/s", of.bandwidth, Member::Link(link));
                 link
             });
             made.slots.push(slots);
@@ -117,7 +118,7 @@ impl Builder<'_> {
         if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic) {
             return known;
         }
-        let link = self.own_link("node.nic", bandwidth);
+        let link = self.own_link(Resource::node(Part::Nic(Direction::In)), bandwidth);
         self.on_nodes.entry(self.node).or_default().nic = Some(link);
         link
     }
@@ -128,12 +129,11 @@ impl Builder<'_> {
         let cluster = &self.scenario.cluster;
         let bandwidth = cluster.data_nic_at(self.node);
         let (own, limited) = (cluster.storage_nic.is_some(), bandwidth.is_finite());
+        let direction = if out { Direction::Out } else { Direction::In };
         limited.then(|| match (own, out) {
-            (true, false) => {
-                self.link_at(LinkPlace::of_node("node.storage-nic", self.node), bandwidth)
-            }
-            (true, true) => {
-                self.link_at(LinkPlace::of_node("node.storage-nic.out", self.node), bandwidth)
+            (true, _) => {
+                let part = Part::StorageNic(direction);
+                self.link_at(LinkPlace::of_node(part, self.node), bandwidth)
             }
             (false, false) => self.nic(bandwidth),
             (false, true) => self.nic_out(bandwidth),
@@ -145,7 +145,7 @@ impl Builder<'_> {
         if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic_out) {
             return known;
         }
-        let link = self.own_link("node.nic.out", bandwidth);
+        let link = self.own_link(Resource::node(Part::Nic(Direction::Out)), bandwidth);
         self.on_nodes.entry(self.node).or_default().nic_out = Some(link);
         link
     }
@@ -156,7 +156,7 @@ impl Builder<'_> {
         let whole = job.pipeline.as_ref().filter(|_| job.parallelism.is_none());
         let used = whole.is_some_and(|pipeline| pipeline.activations > 0.0);
         (used && bandwidth.is_finite()).then(|| {
-            let link = self.own_link("node.intra", bandwidth);
+            let link = self.own_link(Resource::node(Part::Intra(IntraLink::Out)), bandwidth);
             self.group(&[link], f64::INFINITY)
         })
     }
@@ -172,8 +172,8 @@ impl Builder<'_> {
         let copies = job.copies_per_loader();
         let first = job.loader_on_node(rank, node) * copies;
         let mut way = |copy| {
-            let gpu = self.gpu_of(job, copy);
-            let link = self.link_at(LinkPlace::of_gpu("node.pcie", self.node, gpu), bandwidth);
+            let (gpu, part) = (self.gpu_of(job, copy), Part::Pcie(Direction::In));
+            let link = self.link_at(LinkPlace::of_gpu(part, self.node, gpu), bandwidth);
             let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();
             self.group(&route, f64::INFINITY)
         };
@@ -248,7 +248,7 @@ impl Builder<'_> {
         // The GPUs that work on a stage together are one link, and kernels fill the same part of each of them.
         let gpus = f64::from(job.ranks_of_stage());
         let link = self.env.network.link(Capacity::Fixed(gpus));
-        self.resource("node.gpu", "GPUs", gpus, Member::Link(link));
+        self.resource(Resource::node(Part::Gpu), "GPUs", gpus, Member::Link(link));
         // Learners that slow each other down share a link of their own too, so that kernels of the loader do not count as
         // learners.
         let mutual = mutual_capacity(kernels, job.learners.most, gpus);
@@ -278,15 +278,15 @@ impl Builder<'_> {
         let bandwidth = self.here().gpu_memory_bandwidth;
         let used = job.uses_gpu_memory() && bandwidth.is_finite();
         used.then(|| {
-            let link = self.own_link("node.gpu.memory", bandwidth);
+            let link = self.own_link(Resource::node(Part::GpuMemory), bandwidth);
             (self.group(&[link], f64::INFINITY), link, bandwidth)
         })
     }
 
-    /// Adds a link of a node [B/s] to the resource called `name`.
-    pub(super) fn own_link(&mut self, name: &str, bandwidth: f64) -> LinkId {
+    /// Adds a link [B/s] to the resource `of`.
+    pub(super) fn own_link(&mut self, of: Resource, bandwidth: f64) -> LinkId {
         let link = self.env.network.link(Capacity::Fixed(bandwidth));
-        self.resource(name, "B/s", bandwidth, Member::Link(link));
+        self.resource(of, "B/s", bandwidth, Member::Link(link));
         link
     }
 }

@@ -11,7 +11,7 @@ use crate::program::{
     ByStepKind, Communicator, Op, ParallelDevice, Programs, Spread, StageProgram,
 };
 use forebay_engine::fluid::{GroupId, LinkId};
-use forebay_report::ParallelOutcome;
+use forebay_report::{Direction, ParallelOutcome, Part};
 use forebay_scenario::{Members, Transport};
 
 use super::Builder;
@@ -225,8 +225,9 @@ impl Builder<'_> {
             return [None; 2];
         }
         let (memory, own) = (self.memory(), self.gpu_at(node, u64::from(gpu - begin)));
-        ["node.pcie", "node.pcie.out"].map(|name| {
-            let link = self.link_at(LinkPlace::of_gpu(name, node, own), bandwidth);
+        [Direction::In, Direction::Out].map(|direction| {
+            let place = LinkPlace::of_gpu(Part::Pcie(direction), node, own);
+            let link = self.link_at(place, bandwidth);
             let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();
             Some(self.group(&route, f64::INFINITY))
         })

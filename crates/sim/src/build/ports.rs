@@ -2,11 +2,26 @@
 
 use crate::communication::{RankLinks, RankRoutes};
 use forebay_engine::fluid::LinkId;
+use forebay_report::{Direction, IntraLink, Part, Resource};
 use forebay_scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Transport};
 
 use super::Builder;
 use super::job::JobCopy;
 use super::sync::LinkPlace;
+
+// The links in both directions: out, in.
+const INTRA: [Resource; 2] = intra([IntraLink::Out, IntraLink::In]);
+const ABOVE: [Resource; 2] = intra([IntraLink::Up, IntraLink::Down]);
+const ROOT: Resource = Resource::node(Part::Intra(IntraLink::Root));
+const PCIE: [Resource; 2] =
+    [Resource::node(Part::Pcie(Direction::Out)), Resource::node(Part::Pcie(Direction::In))];
+const NIC: [Resource; 2] =
+    [Resource::node(Part::Nic(Direction::Out)), Resource::node(Part::Nic(Direction::In))];
+const UPLINK: [Resource; 2] = [Resource::uplink(Direction::Out), Resource::uplink(Direction::In)];
+
+const fn intra([out, into]: [IntraLink; 2]) -> [Resource; 2] {
+    [Resource::node(Part::Intra(out)), Resource::node(Part::Intra(into))]
+}
 
 /// The links made so far for ranks, each with its capacity [B/s].
 struct Links<'b, 's> {
@@ -26,39 +41,32 @@ struct Rank {
 }
 
 impl Links<'_, '_> {
-    /// Returns a list with link number `index` called `name` at node or rack number `of`; the list is empty if the link's
+    /// Returns a list with link number `index` of this sort at node or rack number `of`; the list is empty if the link's
     /// bandwidth is unlimited.
-    fn at(&mut self, name: &'static str, index: u32, of: u32, bandwidth: f64) -> Vec<LinkId> {
-        let place = LinkPlace { name, index, of };
+    fn at(&mut self, what: Resource, index: u32, of: u32, bandwidth: f64) -> Vec<LinkId> {
+        let place = LinkPlace { what, index, of };
         let link = bandwidth.is_finite().then(|| self.builder.link_at(place, bandwidth));
         self.capacities.extend(link.map(|link| (link, bandwidth)));
         link.into_iter().collect()
     }
 
-    /// Returns two links at the same place, one for each direction (out, in), with the given names.
-    fn both(
-        &mut self,
-        names: [&'static str; 2],
-        index: u32,
-        of: u32,
-        rate: f64,
-    ) -> [Vec<LinkId>; 2] {
-        names.map(|name| self.at(name, index, of, rate))
+    /// Returns two links at the same place, one for each direction (out, in).
+    fn both(&mut self, ways: [Resource; 2], index: u32, of: u32, rate: f64) -> [Vec<LinkId>; 2] {
+        ways.map(|what| self.at(what, index, of, rate))
     }
 
     /// Returns the links over which GPU number `gpu` of a node exchanges data with other GPUs of the node.
     fn inside(&mut self, intra: &Intra, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
         match intra.kind {
-            IntraKind::Shared => [self.at("node.intra", 0, node, intra.bandwidth), Vec::new()],
-            _ => self.both(["node.intra", "node.intra.in"], gpu, node, intra.bandwidth),
+            IntraKind::Shared => [self.at(INTRA[0], 0, node, intra.bandwidth), Vec::new()],
+            _ => self.both(INTRA, gpu, node, intra.bandwidth),
         }
     }
 
     /// Returns the links between switch number `switch` of a node and the other switches, over the root.
     fn above(&mut self, intra: &Intra, switch: u32, node: u32) -> [Vec<LinkId>; 2] {
-        let names = ["node.intra.up", "node.intra.down"];
-        let [mut up, down] = self.both(names, switch, node, intra.tree.uplink);
-        up.extend(self.at("node.intra.root", 0, node, intra.tree.root));
+        let [mut up, down] = self.both(ABOVE, switch, node, intra.tree.uplink);
+        up.extend(self.at(ROOT, 0, node, intra.tree.root));
         [up, down]
     }
 
@@ -68,8 +76,8 @@ impl Links<'_, '_> {
         let cluster = &self.builder.scenario.cluster;
         let (of, nic) = (cluster.node_at(node), cluster.nic_at(node));
         let pcie = if host { of.pcie } else { f64::INFINITY };
-        let mut outside = self.both(["node.pcie.out", "node.pcie"], own, node, pcie);
-        let wires = self.both(["node.nic.out", "node.nic"], gpu % of.nics, node, nic);
+        let mut outside = self.both(PCIE, own, node, pcie);
+        let wires = self.both(NIC, gpu % of.nics, node, nic);
         let tree = self.towards_nics(&of.intra, own, node);
         let more = tree.into_iter().zip(wires);
         outside.iter_mut().zip(more).for_each(|(links, (tree, wire))| {
@@ -88,7 +96,7 @@ impl Links<'_, '_> {
         if intra.tree.nics == NicsAt::Root {
             let [up, mut down] = self.above(intra, own / intra.tree.switch, node);
             // Traffic in both directions crosses the root.
-            down.extend(self.at("node.intra.root", 0, node, intra.tree.root));
+            down.extend(self.at(ROOT, 0, node, intra.tree.root));
             ways.iter_mut().zip([up, down]).for_each(|(links, above)| links.extend(above));
         }
         ways
@@ -101,7 +109,7 @@ impl Links<'_, '_> {
             return [const { Vec::new() }; 2];
         }
         let pcie = self.builder.scenario.cluster.node_at(node).pcie;
-        self.both(["node.pcie.out", "node.pcie"], own, node, pcie)
+        self.both(PCIE, own, node, pcie)
     }
 
     /// Returns the links of parameter server number `number` of `job`, whose nodes begin at `first`.
@@ -110,9 +118,9 @@ impl Links<'_, '_> {
         match of.place {
             ServerPlace::Own { nic, .. } => {
                 self.builder.node = first;
-                let names = ["server.nic.out", "server.nic"];
-                let mut new = |name: &str| self.builder.own_link(name, nic);
-                let outside = names.map(|name| nic.is_finite().then(|| new(name)));
+                let ways = NIC.map(|of| Resource::server(of.part));
+                let mut new = |what| self.builder.own_link(what, nic);
+                let outside = ways.map(|what| nic.is_finite().then(|| new(what)));
                 let outside = outside.map(|link| link.into_iter().collect());
                 // The server is on the switch that connects all racks.
                 RankLinks { node: u32::MAX - number, rack: u32::MAX, outside, ..none }
@@ -125,8 +133,8 @@ impl Links<'_, '_> {
                 let rack = racks.map_or(0, |racks| node / racks.nodes);
                 let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
                 let nic_of = number / job.nodes % nics;
-                let outside = self.both(["node.nic.out", "node.nic"], nic_of, node, nic);
-                let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
+                let outside = self.both(NIC, nic_of, node, nic);
+                let uplink = self.both(UPLINK, 0, rack, rate);
                 RankLinks { node, rack, outside, uplink, ..none }
             }
         }
@@ -145,7 +153,7 @@ impl Links<'_, '_> {
             let inside = self.inside(&intra, own, node);
             let above = self.above(&intra, switch, node);
             let outside = self.outside(rank.via_host, own, gpu, node);
-            let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
+            let uplink = self.both(UPLINK, 0, rack, rate);
             let ring = intra.kind == IntraKind::Ring;
             let host = self.host(rank, own, node);
             let server = false;
@@ -190,7 +198,7 @@ impl Builder<'_> {
             ports.extend((0..servers.number()).map(server));
         }
         let capacities = links.capacities;
-        let overhead = self.overhead(job, of.number, first);
+        let overhead = self.overhead(of, first);
         RankRoutes::new(ports, transport, latency, capacities, overhead)
     }
 }

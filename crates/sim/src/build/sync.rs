@@ -12,31 +12,32 @@ use crate::program::{Communicator, Cycle};
 use forebay_collective::Cost;
 use forebay_engine::Span;
 use forebay_engine::fluid::LinkId;
+use forebay_report::{Direction, Part, Resource};
 use forebay_scenario::{Cluster, ENDLESS, IntraKind, Job, Members, NicsAt, Node, Sync};
 
 use super::Builder;
 use super::job::JobCopy;
 use super::pieces;
 
-/// The key of a link: its name, and the node or rack where it is.
+/// The key of a link: what it is, and the node or rack where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LinkPlace {
-    pub(super) name: &'static str,
-    /// Number of the link among the links with the same name at its node or rack.
+    pub(super) what: Resource,
+    /// Number of the link among the links of the same sort at its node or rack.
     pub(super) index: u32,
     /// Number of the node or rack.
     pub(super) of: u32,
 }
 
 impl LinkPlace {
-    /// Returns the place of the only link of this name on a node.
-    pub(super) fn of_node(name: &'static str, node: u32) -> LinkPlace {
-        LinkPlace { name, index: 0, of: node }
+    /// Returns the place of the only link of this sort on a node.
+    pub(super) fn of_node(part: Part, node: u32) -> LinkPlace {
+        LinkPlace { what: Resource::node(part), index: 0, of: node }
     }
 
-    /// Returns the place of the link of this name at a GPU of a node.
-    pub(super) fn of_gpu(name: &'static str, node: u32, gpu: u32) -> LinkPlace {
-        LinkPlace { name, index: gpu, of: node }
+    /// Returns the place of the link of this sort at a GPU of a node.
+    pub(super) fn of_gpu(part: Part, node: u32, gpu: u32) -> LinkPlace {
+        LinkPlace { what: Resource::node(part), index: gpu, of: node }
     }
 }
 
@@ -136,15 +137,16 @@ impl Builder<'_> {
     /// Returns the link at `place`, which all jobs on that node or rack share; adds the link at the first call.
     pub(super) fn link_at(&mut self, place: LinkPlace, bandwidth: f64) -> LinkId {
         self.node = place.of;
-        match place {
-            LinkPlace { name: "node.nic", index: 0, .. } => return self.nic(bandwidth),
-            LinkPlace { name: "node.nic.out", index: 0, .. } => return self.nic_out(bandwidth),
+        // Storage data use the first NIC of a node too.
+        match (place.what.part, place.index) {
+            (Part::Nic(Direction::In), 0) => return self.nic(bandwidth),
+            (Part::Nic(Direction::Out), 0) => return self.nic_out(bandwidth),
             _ => {}
         }
         if let Some(known) = self.links.get(&place) {
             return *known;
         }
-        let link = self.own_link(place.name, bandwidth);
+        let link = self.own_link(place.what, bandwidth);
         self.links.insert(place, link);
         link
     }

@@ -8,7 +8,7 @@ use forebay_engine::fluid::{LinkId, Use};
 use forebay_model::cache::Cache;
 use forebay_model::law::CachePolicy;
 use forebay_model::random::{Purpose, Streams};
-use forebay_report::LocalReads;
+use forebay_report::{Direction, LocalReads, Resource};
 use forebay_scenario::{CacheUnit, Job, ReadCpu, Replicas, TierCache};
 
 use super::Builder;
@@ -131,8 +131,8 @@ impl Builder<'_> {
         if from == to || !racks.uplink.is_finite() {
             return Vec::new();
         }
-        let place = |name, of| LinkPlace { name, index: 0, of };
-        let ways = [place("rack.uplink", from), place("rack.downlink", to)];
+        let place = |direction, of| LinkPlace { what: Resource::uplink(direction), index: 0, of };
+        let ways = [place(Direction::Out, from), place(Direction::In, to)];
         ways.map(|way| self.link_at(way, racks.uplink)).into()
     }
 

@@ -41,7 +41,7 @@ impl Builder<'_> {
                 let node = begin + nodes[RankId::new(place)];
                 let cores = *known.entry((gpu / fed_by, node)).or_insert_with(|| {
                     self.node = node;
-                    self.on_cores(job, of.number, false).of_trainers(self, job)
+                    self.on_cores(of, false).of_trainers(self, job)
                 });
                 self.parts.trainers.push(Trainer { device: d, number, cores });
             }
