@@ -1,7 +1,7 @@
 //! Levers: limits of a scenario that can be relaxed (lifted). Each has a row with its name in words and the key of the scenario
 //! that sets its amount.
 
-use crate::scenario::{Every, Job, Operation, Preset, Scenario, Schedule, StageGraph};
+use crate::scenario::{Every, Job, Operation, Preset, Scenario, Schedule, StageGraph, Storage};
 
 use super::amount;
 use super::relax::{FACTOR, decodes_on_gpu};
@@ -26,6 +26,13 @@ pub(super) struct Row {
     resource: &'static str,
     /// Advice in words, for a lever whose advice is not another number.
     pub(super) instead: Option<&'static str>,
+}
+
+impl Row {
+    /// Returns whether levers of this kind belong to a job, whose index they have.
+    pub(super) fn is_of_job(&self) -> bool {
+        self.key.starts_with("job.")
+    }
 }
 
 const fn row(
@@ -221,23 +228,43 @@ impl Lever {
         if self.is_of_the_gpu(scenario) {
             return "cluster.node.gpu".to_owned();
         }
-        let key = self.kind.row().key;
-        let table = match (key.strip_prefix("storage."), scenario.storage.get(self.at)) {
-            (Some(_), Some(storage)) => format!("{}.{}", storage.name, storage.kind),
-            _ => self.owner(scenario).to_owned(),
+        let (storage, job) = (self.storage(scenario), self.job(scenario));
+        let key = of_sync(
+            &of_loader(&of_pipeline(self.kind.row().key, self.kind, job), self.kind, job),
+            self.kind,
+            job,
+        );
+        let key = match job {
+            Some(job) if job.copies == 1 => key.replace(".stagger", ".start"),
+            _ => key,
         };
-        let key = of_pipeline(key, self.kind, scenario.jobs.get(self.at));
-        let key = of_loader(&key, self.kind, scenario.jobs.get(self.at));
-        let key = of_sync(&key, self.kind, scenario.jobs.get(self.at)).replace("{}", &table);
-        let single = scenario.jobs.get(self.at).is_some_and(|job| job.copies == 1);
-        let key = if single { key.replace(".stagger", ".start") } else { key };
-        let steps = scenario.jobs.get(self.at).and_then(|job| job.checkpoint.as_ref());
-        let key = match steps.map(|of| of.every) {
+        let key = match job.and_then(|job| job.checkpoint.as_ref()).map(|of| of.every) {
             Some(Every::Steps(_)) => key.replace("checkpoint.interval", "checkpoint.steps"),
             Some(Every::Seconds(_)) | None => key,
         };
-        // An object store has `per_connection` in place of `per_stream`.
-        key.replace("object-store.per_stream", "object-store.per_connection")
+        // Names come last: nothing is looked for in them.
+        match storage {
+            Some(storage) => {
+                let table = format!("{}.{}", storage.name, storage.kind);
+                // An object store has `per_connection` in place of `per_stream`.
+                let key = match storage.kind {
+                    "object-store" => key.replace("per_stream", "per_connection"),
+                    _ => key,
+                };
+                key.replace("{}", &table)
+            }
+            None => key.replace("{}", job.map_or("", |job| &job.name)),
+        }
+    }
+
+    /// Returns the storage that the lever belongs to.
+    fn storage(self, scenario: &Scenario) -> Option<&Storage> {
+        scenario.storage.get(self.at).filter(|_| self.kind.is_of_storage())
+    }
+
+    /// Returns the job that the lever belongs to.
+    fn job(self, scenario: &Scenario) -> Option<&Job> {
+        scenario.jobs.get(self.at).filter(|_| !self.kind.is_of_storage())
     }
 
     /// Returns whether the limit is a step time that follows from the peak performance of the GPU.
@@ -307,12 +334,8 @@ impl Lever {
 
     /// Returns the name of the storage or job that the lever belongs to.
     fn owner(self, scenario: &Scenario) -> &str {
-        let (row, no) = (self.kind.row(), "");
-        if row.key.starts_with("storage.") || self.kind == Kind::Background {
-            scenario.storage.get(self.at).map_or(no, |storage| storage.name.as_str())
-        } else {
-            scenario.jobs.get(self.at).map_or(no, |job| job.name.as_str())
-        }
+        let storage = self.storage(scenario).map(|storage| storage.name.as_str());
+        storage.or_else(|| Some(self.job(scenario)?.name.as_str())).unwrap_or_default()
     }
 
     /// Returns the advice as words to follow "with": a new amount (`80 k/s in place of 40 k/s`) or another change.

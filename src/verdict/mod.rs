@@ -140,8 +140,8 @@ pub fn find_all(
 pub struct Lifted {
     /// Name of the lever, as in [`Limit::lever`].
     pub lever: &'static str,
-    /// Name of the resource, as in [`Limit::resource`].
-    pub resource: String,
+    /// Index of the storage, job or faults that the lever belongs to, as in [`Limit::at`]; 0 for a lever of the whole machine.
+    pub at: usize,
     /// The scenario with the limit relaxed.
     pub scenario: Scenario,
 }
@@ -149,28 +149,28 @@ pub struct Lifted {
 /// Returns all limits whose relaxation changes the scenario.
 #[must_use]
 pub fn all_lifted(scenario: &Scenario) -> Vec<Lifted> {
-    let faults = faults::levers(scenario).len();
-    let owners = scenario.storage.len().max(scenario.jobs.len()).max(faults);
-    let all = Kind::ALL.iter().flat_map(|&kind| (0..owners).map(move |at| Lever { kind, at }));
-    let mut found: Vec<Lifted> = Vec::new();
-    for lever in all {
-        let (name, resource) = (lever.kind.row().name, lever.resource(scenario));
-        // A lever of the whole machine occurs once for each storage or job: the first one is kept.
-        let known = found.iter().any(|of| of.lever == name && of.resource == resource);
-        if let (false, Some(scenario)) = (known, relax::relaxed(scenario, lever)) {
-            found.push(Lifted { lever: name, resource, scenario });
-        }
-    }
-    found
+    let owners = |kind: Kind| match kind {
+        Kind::Faults => faults::levers(scenario).len(),
+        _ if kind.is_of_storage() => scenario.storage.len(),
+        _ if kind.row().is_of_job() => scenario.jobs.len(),
+        _ => 1,
+    };
+    let all =
+        Kind::ALL.iter().flat_map(|&kind| (0..owners(kind)).map(move |at| Lever { kind, at }));
+    let lifted = |lever: Lever| {
+        let scenario = relax::relaxed(scenario, lever)?;
+        Some(Lifted { lever: lever.kind.row().name, at: lever.at, scenario })
+    };
+    all.filter_map(lifted).collect()
 }
 
 /// Returns the scenario with `limit` relaxed, a limit that the verdict names; `None` if the scenario has no such limit.
 #[must_use]
 pub fn lifted(scenario: &Scenario, limit: &Limit) -> Option<Scenario> {
     let mut then = scenario.clone();
-    for (name, resource) in limit.lever.split('+').zip(limit.resource.split('+')) {
-        let mut all = all_lifted(&then).into_iter();
-        then = all.find(|of| of.lever == name && of.resource == resource)?.scenario;
+    for (name, at) in limit.lever.split('+').zip(&limit.at) {
+        let kind = Kind::ALL.iter().find(|kind| kind.row().name == name)?;
+        then = relax::relaxed(&then, Lever { kind: *kind, at: *at })?;
     }
     Some(then)
 }

@@ -93,6 +93,7 @@ impl Statement<'_, '_> {
             name: names(scenario, &tried.levers),
             lever: each(&|lever| lever.kind.row().name.to_owned()).join("+"),
             resource: each(&|lever| lever.resource(scenario)).join("+"),
+            at: tried.levers.iter().map(|lever| lever.at).collect(),
             key: each(&|lever| lever.key(scenario)).join("+"),
             factor: multiplied.then_some(relax::FACTOR),
             before: self.found.now.step,

@@ -55,6 +55,9 @@ pub struct Limit {
     pub lever: String,
     /// Name of the resource that sets the limit; the same name as in the report's list of resources, if it is listed there.
     pub resource: String,
+    /// For each limit that was lifted, the index of the storage, job or faults that it belongs to.
+    #[serde(skip)]
+    pub at: Vec<usize>,
     /// Key of the scenario that sets the limit.
     pub key: String,
     /// Factor by which the limit was multiplied; `None` if it was lifted in another way, such as by leaving something out.

@@ -40,7 +40,9 @@ impl Cluster {
         })
     }
 
-    fn group_of(&self, node: u32) -> Option<&Group> {
+    /// Returns the group of node number `node`, counted from 0; `None` for the first nodes, which are in no group.
+    #[must_use]
+    pub fn group_of(&self, node: u32) -> Option<&Group> {
         self.group_index(node).map(|index| &self.groups[index])
     }
 
