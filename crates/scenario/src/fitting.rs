@@ -22,20 +22,20 @@ pub(super) struct TooLarge {
     /// The problem, in words.
     pub(super) what: String,
     /// Smaller batches, the largest first.
-    pub(super) batches: Vec<Change>,
+    pub(super) batches: Vec<Remedy>,
     /// Other kinds of changes. The first change of each kind that helps is offered.
-    pub(super) kinds: Vec<Vec<Change>>,
+    pub(super) kinds: Vec<Vec<Remedy>>,
     /// The smallest batch.
-    pub(super) least_batch: Change,
+    pub(super) least_batch: Remedy,
     /// Memory that a GPU needs [B].
     pub(super) needed: f64,
 }
 
 /// New values of keys of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Change(Vec<(&'static str, Value)>);
+pub(super) struct Remedy(Vec<(&'static str, Value)>);
 
-impl Change {
+impl Remedy {
     /// Creates a change of one key.
     pub(super) fn new(key: &'static str, value: Value) -> Self {
         Self(vec![(key, value)])
@@ -52,7 +52,7 @@ impl Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let each: Vec<String> =
             self.0.iter().map(|(key, value)| format!("`{key} = {value}`")).collect();
@@ -78,12 +78,12 @@ impl ScenarioFile {
         reading: Reading<'_>,
         problems: usize,
     ) -> String {
-        let fits = |change: &Change| {
+        let fits = |change: &Remedy| {
             let all = [overrides, &overrides_of(document, job.job, change)].concat();
             self.memory_of(job.job, &all, reading, problems)
         };
         let offer =
-            |change: &Change| fits(change).map(|held| format!("{change} (then {})", size(held)));
+            |change: &Remedy| fits(change).map(|held| format!("{change} (then {})", size(held)));
         let batch = job.batches.iter().find_map(offer);
         let none = if batch.is_none() { "no smaller batch fits; " } else { "" };
         let kinds = || job.kinds.iter().filter_map(|kind| kind.iter().find_map(offer));
@@ -122,15 +122,15 @@ impl ScenarioFile {
 }
 
 /// Returns the first two pairs of changes of different kinds that help together, in words.
-fn pair(job: &TooLarge, offer: &dyn Fn(&Change) -> Option<String>) -> Vec<String> {
+fn pair(job: &TooLarge, offer: &dyn Fn(&Remedy) -> Option<String>) -> Vec<String> {
     let kinds = job.kinds.iter().filter_map(|kind| kind.last());
-    let last: Vec<&Change> = std::iter::once(&job.least_batch).chain(kinds).collect();
+    let last: Vec<&Remedy> = std::iter::once(&job.least_batch).chain(kinds).collect();
     let both = last.iter().enumerate().flat_map(|(i, a)| last[i + 1..].iter().map(|b| a.and(b)));
     both.filter_map(|both| offer(&both)).take(2).collect()
 }
 
 /// Returns the overrides that make a change of the job at document node `job`.
-fn overrides_of(document: &Document, job: NodeId, change: &Change) -> Vec<Override> {
+fn overrides_of(document: &Document, job: NodeId, change: &Remedy) -> Vec<Override> {
     let table = document.path(job);
     let each = change.0.iter();
     each.map(|(key, value)| Override::new(format!("{table}.{key}"), value.clone())).collect()
