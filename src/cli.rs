@@ -2,6 +2,7 @@
 
 mod about;
 mod calibrate;
+mod changes;
 mod diff;
 mod doctor;
 mod exit_code;
@@ -23,6 +24,7 @@ use clap::{Parser, Subcommand};
 
 pub use about::{Completions, Man, Schema, SchemaOf};
 pub use calibrate::Calibrate;
+pub use changes::Changes;
 pub use diff::Diff;
 pub use doctor::Doctor;
 pub use exit_code::{EXIT_CODES, ExitCode};

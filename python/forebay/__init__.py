@@ -48,8 +48,8 @@ def run(
     """Simulate a scenario file and return its report.
 
     ``overrides`` changes keys of the scenario for this run, as ``--set`` does: its keys are dotted names, its values
-    numbers, booleans, strings (``"3 ms"``), lists, or mappings for whole tables. Keyword arguments do the same for
-    names without hyphens; two underscores stand for a dot::
+    numbers, booleans, strings (``"3 ms"``), lists, or mappings for whole tables; ``None`` removes a key, as ``--unset``
+    does. Keyword arguments do the same for names without hyphens; two underscores stand for a dot::
 
         forebay.run("mine.toml", {"job.loader.tf-queue.threads": 16}, job__batch=64)
 
@@ -114,7 +114,8 @@ def _arguments(
     settings = dict(overrides or {})
     settings.update((key.replace("__", "."), value) for key, value in more.items())
     given = [f"--{name}={_text(value)}" for name, value in options.items() if value is not None]
-    return [*given, *(f"--set={setting(*item)}" for item in settings.items()), "--", os.fspath(scenario)]
+    changes = (f"--unset={key}" if value is None else f"--set={setting(key, value)}" for key, value in settings.items())
+    return [*given, *changes, "--", os.fspath(scenario)]
 
 
 def _text(value: Any) -> str:

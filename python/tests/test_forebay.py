@@ -71,6 +71,12 @@ class Runs(unittest.TestCase):
         self.assertLess(self.step_time(job__batch=8), starving / 2)
         self.assertGreater(self.step_time({"job.model": {"step": "1 s"}}), 0.9)
 
+    def test_none_removes_a_key(self):
+        starving = self.step_time()
+        self.assertLess(self.step_time({"job.loader.tf-queue.decode": None}), starving / 2)
+        with self.assertRaisesRegex(forebay.ForebayError, "nothing sets `job.failures`"):
+            forebay.run(self.scenario, job__failures=None)
+
     def test_keywords_win_over_the_mapping(self):
         expected = self.step_time(job__batch=8)
         self.assertEqual(self.step_time({"job.batch": 16}, job__batch=8), expected)

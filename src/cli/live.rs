@@ -1,5 +1,6 @@
 //! The command `live`.
 
+use super::changes::Changes;
 use super::format::ReportFormat;
 use clap::Args;
 use std::path::PathBuf;
@@ -19,9 +20,9 @@ pub struct Live {
     /// Scenario file; `-` reads standard input
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
-    /// Override a key of the scenario; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub overrides: Vec<String>,
+    /// Changes to keys of the scenario.
+    #[command(flatten)]
+    pub changes: Changes,
     /// Make working files here; the current directory if not given
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 Examples:
   forebay run scenarios/fletcher-lenet.toml
   forebay run scenarios/fletcher-lenet.toml --set job.batch_interval=4 --figure run.svg
+  forebay run scenarios/checkpoints.toml --unset job.failures
   forebay run scenarios/fletcher-lenet.toml --format json --output report.json
   forebay run scenarios/calibrated-loader.toml --uncertainty 100
   generate-scenario | forebay run -")]

@@ -1,5 +1,6 @@
 //! Arguments that name a scenario and change it.
 
+use super::changes::Changes;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -9,9 +10,9 @@ pub struct ScenarioArgs {
     /// Scenario file; `-` reads standard input
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
-    /// Override a key of the scenario; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub overrides: Vec<String>,
+    /// Changes to keys of the scenario.
+    #[command(flatten)]
+    pub changes: Changes,
     /// Profile of a machine, instead of the profile that the scenario names; may be a pipe
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,

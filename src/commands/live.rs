@@ -5,6 +5,7 @@ use super::{Failure, input, interrupt, output};
 use crate::cli::Live;
 use crate::live::{self, Event, Settings, Source, Store};
 use crate::report;
+use crate::scenario::{Override, Value};
 use std::path::Path;
 use std::time::Instant;
 
@@ -12,18 +13,24 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
     for path in [&args.output, &args.trace] {
         output::check(path.as_deref())?;
     }
-    let mut overrides = overrides(args);
-    let opened = Opened::open(&args.scenario, &overrides)?;
+    let mut opened = Opened::open(&args.scenario, &args.changes.0)?;
+    if let Some(replications) = args.replications {
+        opened.add(Override::new("run.replications", replications.into()));
+    }
     let scenario = opened.resolve_live()?;
     if let (Some(path), Some(profile)) = (opened.profile_path(), opened.profile()?)
         && input::is_read_once(&path)
     {
         // The profile comes from a pipe, which has been read. The processes of the run read the profile, too: give them a copy
         // in memory.
-        overrides.push(format!("profile={}", input::in_memory(&profile.to_toml())?.display()));
+        let copy = input::in_memory(&profile.to_toml())?;
+        opened.add(Override::new("profile", Value::from(copy.to_string_lossy().as_ref())));
     }
-    let source =
-        Source { name: opened.name().to_owned(), text: opened.text().to_owned(), overrides };
+    let source = Source {
+        name: opened.name().to_owned(),
+        text: opened.text().to_owned(),
+        overrides: opened.overrides().to_vec(),
+    };
     let executable = std::env::current_exe().map_err(|error| {
         Failure::Machine(format!("cannot find the path of the program `forebay` itself: {error}"))
     })?;
@@ -64,10 +71,4 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
         return Err(Failure::Interrupted(kept));
     }
     Ok(())
-}
-
-/// Returns the overrides of `--set`, and the overrides that other options stand for.
-fn overrides(args: &Live) -> Vec<String> {
-    let replications = args.replications.map(|n| format!("run.replications={n}"));
-    args.overrides.iter().cloned().chain(replications).collect()
 }

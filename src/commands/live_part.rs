@@ -3,7 +3,7 @@
 use super::{Failure, output};
 use crate::live::{self, Assignment, CopyOutcome, Message};
 use crate::probe::limits;
-use crate::scenario::{Override, Problems, Reading, ScenarioFile};
+use crate::scenario::{Problems, Reading, ScenarioFile};
 use std::io::{self, BufRead, stdin};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
@@ -30,11 +30,9 @@ pub(super) fn execute() -> Result<(), Failure> {
 fn run(line: &str, lines: &Receiver<String>) -> Result<CopyOutcome, String> {
     let assignment: Assignment = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let wrong = |problems: Problems| problems.to_string();
-    let overrides: Result<Vec<Override>, Problems> =
-        assignment.overrides.iter().map(|text| text.parse()).collect();
     let file = ScenarioFile::parse(&assignment.name, assignment.text).map_err(wrong)?;
     let reading = Reading { live: true, ..Reading::default() };
-    let scenario = file.resolve_as(&overrides.map_err(wrong)?, reading).map_err(wrong)?;
+    let scenario = file.resolve_as(&assignment.overrides, reading).map_err(wrong)?;
     // Without a smaller number of cores in the scenario, this process keeps all cores that it may use and is not pinned: other
     // processes may have been pinned to the first cores.
     let node = &scenario.cluster.node;

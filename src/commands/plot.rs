@@ -9,7 +9,7 @@ use crate::input::shown;
 use crate::metric::OVER_TIME;
 use crate::plot::{self, DataSource, Distribution, Figure, PlotError, Recipe, Rows, Table, Theme};
 use crate::report::{self, Report};
-use crate::scenario::ScenarioFile;
+use crate::scenario::{OverrideText, ScenarioFile};
 use crate::sim;
 use crate::sweep::{self, Cell, Finished, Grid, Plan, Row, Start};
 use std::collections::BTreeMap;
@@ -121,21 +121,33 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
             Err(Failure::Input(format!("cannot draw {}: the recipe {what}", shown(path))))
         }
         Some(DataSource::Csv(csv)) => read(&beside(csv)),
-        Some(DataSource::Scenario { path, set, rows: Rows::Series(points) }) => {
-            run_once(&beside(path), set, points)
+        Some(DataSource::Scenario { path, set, unset, rows }) => {
+            let unset = unset.iter().cloned().map(OverrideText::Unset);
+            let changes: Vec<OverrideText> =
+                unset.chain(set.iter().cloned().map(OverrideText::Set)).collect();
+            of_scenario((plot, quiet), (path, &beside(path)), &changes, rows)
         }
-        Some(DataSource::Scenario { path, set, rows: Rows::Sweep }) => {
-            swept(&beside(path), set, (sweep::header, sweep::rows), (plot.threads, quiet))
-        }
-        Some(DataSource::Scenario { path, set, rows: Rows::Distribution(of) }) => {
-            let Distribution::GpuOccupancy = of;
+    }
+}
+
+/// Returns the rows of a scenario with these changes; `name` is the scenario as the recipe names it.
+fn of_scenario(
+    (plot, quiet): (&Plot, bool),
+    (name, path): (&str, &Path),
+    changes: &[OverrideText],
+    rows: Rows,
+) -> Result<Table, Failure> {
+    match rows {
+        Rows::Series(points) => run_once(path, changes, points),
+        Rows::Sweep => swept(path, changes, (sweep::header, sweep::rows), (plot.threads, quiet)),
+        Rows::Distribution(Distribution::GpuOccupancy) => {
             let columns: Columns = (sweep::occupancy_header, sweep::occupancy_rows);
-            let table = swept(&beside(path), set, columns, (plot.threads, quiet))?;
+            let table = swept(path, changes, columns, (plot.threads, quiet))?;
             if table.is_empty() {
                 let what =
                     "does not say how much of a GPU its kernels occupy: write `model.occupancy`";
-                let path = shown(Path::new(path));
-                return Err(Failure::Input(format!("cannot draw {path}: the scenario {what}")));
+                let name = shown(Path::new(name));
+                return Err(Failure::Input(format!("cannot draw {name}: the scenario {what}")));
             }
             Ok(table)
         }
@@ -154,11 +166,11 @@ type Columns = (fn(&Grid) -> Vec<String>, fn(&Grid, usize, &Report) -> Vec<Row>)
 /// Simulates the sweep of a scenario and returns its rows.
 fn swept(
     path: &Path,
-    set: &[String],
+    changes: &[OverrideText],
     (header, rows_of): Columns,
     (threads, quiet): (Option<u16>, bool),
 ) -> Result<Table, Failure> {
-    let opened = Opened::open(path, set)?;
+    let opened = Opened::open(path, changes)?;
     let grid = opened.grid()?;
     if grid.len() > MOST_SWEPT {
         let what =
@@ -208,8 +220,8 @@ fn swept(
 }
 
 /// Simulates one replication and returns its series over time, a row for each job and instant.
-fn run_once(path: &Path, set: &[String], points: usize) -> Result<Table, Failure> {
-    let scenario = Opened::open(path, set)?.resolve_to_run(|_| 1)?;
+fn run_once(path: &Path, changes: &[OverrideText], points: usize) -> Result<Table, Failure> {
+    let scenario = Opened::open(path, changes)?.resolve_to_run(|_| 1)?;
     let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
     let outcome = sim::run(&scenario, 0, &options);
     if interrupt::raised() {

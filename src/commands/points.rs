@@ -7,7 +7,7 @@ use crate::cli::ScenarioArgs;
 use crate::probe::limits;
 use crate::profile::Profile;
 use crate::report::Unfinished;
-use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile, Value};
+use crate::scenario::{Override, OverrideText, Problems, Reading, Scenario, ScenarioFile, Value};
 use crate::sweep::{Grid, MOST_POINTS};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::iter::Either;
@@ -32,13 +32,13 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Opens the scenario that the command line names. Its options and `more` (`key=value`) override keys.
+    /// Opens the scenario that the command line names. Its options and then `more` change keys.
     pub(super) fn from_arguments(
         arguments: &ScenarioArgs,
-        more: Vec<String>,
+        more: Vec<Override>,
     ) -> Result<Opened, Failure> {
-        let overrides: Vec<String> = arguments.overrides.iter().cloned().chain(more).collect();
-        let mut opened = Opened::open(&arguments.scenario, &overrides)?;
+        let mut opened = Opened::open(&arguments.scenario, &arguments.changes.0)?;
+        opened.overrides.extend(more);
         opened.threads = arguments.threads;
         if let Some(path) = &arguments.profile {
             // Paths in options are relative to the working directory, paths in keys to the scenario's directory.
@@ -49,21 +49,30 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Opens the scenario at `path` (`-`: standard input); `overrides` (`key=value`) override keys.
-    pub(super) fn open(path: &Path, overrides: &[String]) -> Result<Opened, Failure> {
+    /// Opens the scenario at `path` (`-`: standard input) with these changes to its keys, one after the other.
+    pub(super) fn open(path: &Path, changes: &[OverrideText]) -> Result<Opened, Failure> {
         let file = if path == Path::new("-") {
             ScenarioFile::parse("standard input", input::standard_input()?)?
         } else {
             ScenarioFile::open(path)?
         };
-        let overrides =
-            overrides.iter().map(|text| text.parse()).collect::<Result<_, Problems>>()?;
+        let overrides = changes.iter().map(OverrideText::parse).collect::<Result<_, Problems>>()?;
         Ok(Opened { file, overrides, varied: Vec::new(), threads: None })
     }
 
     /// Returns the maximum number of simulations at the same time.
     fn threads(&self) -> usize {
         self.threads.map_or_else(limits::threads, usize::from)
+    }
+
+    /// Makes one more change, after those of the command line.
+    pub(super) fn add(&mut self, change: Override) {
+        self.overrides.push(change);
+    }
+
+    /// Returns the changes to keys, in their order.
+    pub(super) fn overrides(&self) -> &[Override] {
+        &self.overrides
     }
 
     /// Adds lists of values (`key=[1, 2]`) to sweep.

@@ -6,7 +6,7 @@ use super::progress::Watch;
 use super::{Failure, output, run_figure, uncertain};
 use crate::cli::{Run, VerdictKind};
 use crate::report::{self, Outcome, Report};
-use crate::scenario::{self, Scenario, printable_line};
+use crate::scenario::{self, Override, Scenario, printable_line};
 use crate::sim;
 use crate::verdict;
 use rayon::prelude::*;
@@ -99,9 +99,9 @@ fn chosen(run: &Run, scenario: &Scenario) -> Result<Option<usize>, Failure> {
 }
 
 /// Returns the overrides that the options `--replications` and `--seed` stand for.
-fn overrides(run: &Run) -> Vec<String> {
-    let replications = run.replications.map(|n| format!("run.replications={n}"));
-    let seed = run.seed.map(|n| format!("run.seed={n}"));
+fn overrides(run: &Run) -> Vec<Override> {
+    let replications = run.replications.map(|n| Override::new("run.replications", n.into()));
+    let seed = run.seed.map(|n| Override::new("run.seed", n.into()));
     replications.into_iter().chain(seed).collect()
 }
 

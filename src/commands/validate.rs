@@ -188,9 +188,8 @@ fn observe(
     store: &mut Store,
 ) -> Result<Observed, Failure> {
     let scenario = base.file.resolve(&base.overrides(&point.set)?)?;
-    let mut overrides = point.set.clone();
-    overrides.push(format!("profile={}", base.named.value()));
-    overrides.push("run.replications=1".to_owned());
+    let mut overrides = base.overrides(&point.set)?;
+    overrides.push(Override::new("run.replications", Value::from(1_u32)));
     let scenario = crate::scenario::Scenario {
         run: crate::scenario::Run { replications: 1, ..scenario.run.clone() },
         ..scenario

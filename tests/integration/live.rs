@@ -298,7 +298,7 @@ fn consecutive_live_runs_reuse_generated_data_and_finally_delete_all_files() {
         let source = Source {
             name: file.name().to_owned(),
             text: file.text().to_owned(),
-            overrides: vec![change.to_owned()],
+            overrides: vec![change.parse().expect("a change")],
         };
         let settings = Settings {
             directory: place.directory(),

@@ -119,6 +119,7 @@ mod timeline;
 mod transports;
 mod tuned_learners;
 mod uncertainty;
+mod unset;
 mod validate;
 mod verdicts;
 mod workflow;

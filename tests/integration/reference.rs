@@ -121,7 +121,7 @@ fn examples() -> Examples {
                     example.value = format!("k={value}")
                         .parse::<Override>()
                         .ok()
-                        .map(|of| of.value().to_string());
+                        .and_then(|of| of.value().map(ToString::to_string));
                 }
             }
         }

@@ -57,7 +57,7 @@ fn every_shipped_plot_recipe_draws_only_columns_of_its_scenario() {
         let recipe = Recipe::parse(&path.display().to_string(), &read(&path));
         let recipe = recipe.unwrap_or_else(|error| panic!("{error}"));
         let source = recipe.data_source().unwrap_or_else(|error| panic!("{error}"));
-        let Some(DataSource::Scenario { path: scenario, set, rows }) = source else {
+        let Some(DataSource::Scenario { path: scenario, set, rows, .. }) = source else {
             panic!("{}: no scenario", path.display());
         };
         let scenario = path.parent().expect("a directory").join(scenario);

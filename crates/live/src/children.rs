@@ -9,6 +9,7 @@ use super::Failure;
 use super::clock::monotonic;
 use super::job::{CopyOutcome, CopyTask};
 use forebay_model::input;
+use forebay_scenario::Override;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -27,8 +28,8 @@ pub struct Assignment {
     pub name: String,
     /// Text of the scenario file.
     pub text: String,
-    /// The user's changes to the scenario, as `key=value`.
-    pub overrides: Vec<String>,
+    /// The user's changes to keys of the scenario, in their order.
+    pub overrides: Vec<Override>,
     /// Job copy that the child runs.
     pub part: CopyTask,
 }

@@ -7,7 +7,7 @@ use super::ledger::Common;
 use super::store::{Store, StoredDataset};
 use super::{Failure, notes};
 use forebay_report::{Outcome, Part, Resource, ResourceOutcome, World};
-use forebay_scenario::{Access, Job, Scenario};
+use forebay_scenario::{Access, Job, Override, Scenario};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -29,14 +29,14 @@ pub struct Settings<'a> {
 }
 
 /// Source text of the scenario, from which the processes of job copies parse it again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Source {
     /// Name of the scenario file.
     pub name: String,
     /// Text of the scenario file.
     pub text: String,
-    /// The user's changes to the scenario, as `key=value`.
-    pub overrides: Vec<String>,
+    /// The user's changes to keys of the scenario, in their order.
+    pub overrides: Vec<Override>,
 }
 
 /// Progress of a run.

@@ -101,6 +101,9 @@ pub struct Data {
     /// Changes to the scenario, `key=value` (default: none).
     #[serde(default)]
     set: Vec<String>,
+    /// Keys to remove from the scenario before the changes of `set`, as `--unset` does (default: none).
+    #[serde(default)]
+    unset: Vec<String>,
     /// Whether to run the scenario once and draw it over time, instead of running its sweep (default: false).
     #[serde(default)]
     series: bool,
@@ -148,6 +151,8 @@ pub enum DataSource<'a> {
         path: &'a str,
         /// Changes to the scenario, `key=value`.
         set: &'a [String],
+        /// Keys to remove before these changes.
+        unset: &'a [String],
         /// Kind of rows to make from the scenario.
         rows: Rows,
     },
@@ -246,15 +251,15 @@ impl Recipe {
             _ => None,
         };
         match (&data.csv, &data.scenario, rows) {
-            (Some(path), None, Some(Rows::Sweep)) if data.set.is_empty() => {
+            (Some(path), None, Some(Rows::Sweep)) if data.set.is_empty() && data.unset.is_empty() => {
                 Ok(Some(DataSource::Csv(path)))
             }
             (None, Some(path), Some(rows)) => {
-                Ok(Some(DataSource::Scenario { path, set: &data.set, rows }))
+                Ok(Some(DataSource::Scenario { path, set: &data.set, unset: &data.unset, rows }))
             }
             _ => Err(self.problem(
                 0..0,
-                "[data] needs either `csv`, or `scenario`, optionally with `set` and with either `series` (and `points`) or \
+                "[data] needs either `csv`, or `scenario`, optionally with `set` or `unset` and with either `series` (and `points`) or \
                  `distribution`",
             )),
         }

@@ -1,5 +1,6 @@
 //! A parsed scenario file as a tree; every node of the tree knows its position in the file.
 
+use super::overrides::{Edit, Override};
 use super::renamed::{self, new_name};
 use super::value::{Tree, Value};
 use std::collections::BTreeSet;
@@ -46,6 +47,8 @@ pub(super) struct Document {
     nodes: Vec<Node>,
     /// A remark for each old name of a key that the file or an override uses.
     old_names: BTreeSet<String>,
+    /// Indices of the overrides that remove a key that is not there.
+    removed_nothing: Vec<usize>,
 }
 
 impl Document {
@@ -59,7 +62,7 @@ impl Document {
             origin: None,
             kind: Kind::Table(Vec::new()),
         };
-        Self { nodes: vec![root], old_names: BTreeSet::new() }
+        Self { nodes: vec![root], old_names: BTreeSet::new(), removed_nothing: Vec::new() }
     }
 
     /// Returns the node with this index.
@@ -165,10 +168,71 @@ impl Document {
         parts.join(".")
     }
 
+    /// Returns the name of an element, or its index if it has no name or shares it with an element before it.
     fn element_name(&self, id: NodeId, elements: &[NodeId]) -> String {
         match self.member(id, "name").and_then(|name| self.text(name)) {
-            Some(name) => quoted(name),
-            None => elements.iter().position(|&other| other == id).unwrap_or(0).to_string(),
+            Some(name) if self.element(elements, name) == Some(id) => quoted(name),
+            _ => elements.iter().position(|&other| other == id).unwrap_or(0).to_string(),
+        }
+    }
+
+    /// Makes the change of override number `index`.
+    pub(super) fn apply(&mut self, change: &Override, index: usize) {
+        match change.edit() {
+            Edit::Set(value) => self.set(change.path(), value, index),
+            Edit::Unset => {
+                let found = self.find(change.path());
+                if found.is_empty() {
+                    self.removed_nothing.push(index);
+                }
+                found.into_iter().for_each(|id| self.remove(id));
+            }
+        }
+    }
+
+    /// Returns the indices of the overrides that remove a key that is not there.
+    pub(super) fn removed_nothing(&self) -> &[usize] {
+        &self.removed_nothing
+    }
+
+    /// Returns the nodes at `path`: of an array on the path that is not the last part, the element that the next part names, or
+    /// all elements.
+    pub(super) fn find(&mut self, path: &[String]) -> Vec<NodeId> {
+        let mut at = vec![ROOT];
+        for key in path {
+            at = at.into_iter().flat_map(|table| self.find_below(table, key)).collect();
+        }
+        at
+    }
+
+    fn find_below(&mut self, id: NodeId, key: &str) -> Vec<NodeId> {
+        match &self.node(id).kind {
+            Kind::List(elements) => {
+                let elements = elements.clone();
+                match self.element(&elements, key) {
+                    Some(one) => vec![one],
+                    None => elements.into_iter().flat_map(|e| self.find_below(e, key)).collect(),
+                }
+            }
+            Kind::Table(_) => {
+                let key = self.present_name(id, key);
+                self.member(id, &key).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Removes a node from the table or array that holds it. An array of tables whose last element is removed goes too, as
+    /// `[[fault]]` goes from a file with its only entry.
+    fn remove(&mut self, id: NodeId) {
+        let parent = self.nodes[id].parent;
+        if let Kind::List(children) | Kind::Table(children) = &mut self.nodes[parent].kind {
+            children.retain(|&child| child != id);
+        }
+        let was_table = matches!(self.node(id).kind, Kind::Table(_));
+        let is_empty = matches!(&self.node(parent).kind, Kind::List(rest) if rest.is_empty());
+        if was_table && is_empty {
+            self.remove(parent);
         }
     }
 
@@ -207,7 +271,7 @@ impl Document {
     }
 
     /// Returns the element with the name `key`, otherwise the element whose index (from 0) is `key`.
-    fn element(&self, elements: &[NodeId], key: &str) -> Option<NodeId> {
+    pub(super) fn element(&self, elements: &[NodeId], key: &str) -> Option<NodeId> {
         let named = |&&id: &&NodeId| {
             self.member(id, "name").and_then(|name| self.text(name)).is_some_and(|n| n == key)
         };

@@ -4,9 +4,10 @@
 use super::Swap;
 use super::document::{Document, NodeId, ROOT};
 use super::file::ScenarioFile;
+use super::overrides::Override;
 use super::problem::Log;
 use super::reading::Reading;
-use super::value::{Override, Tree, Value};
+use super::value::{Tree, Value};
 use std::fmt;
 
 /// Maximum number of changes that a message offers.

@@ -23,6 +23,7 @@ pub mod cluster;
 pub mod dataset;
 pub mod distribution;
 mod document;
+mod dotted;
 mod fault;
 mod field;
 mod file;
@@ -36,6 +37,7 @@ mod meant;
 mod misplaced;
 mod names;
 mod number;
+mod overrides;
 mod problem;
 pub mod profile;
 mod reader;
@@ -76,6 +78,7 @@ pub use loader::{
     StageGraph, Unit,
 };
 pub use names::choose;
+pub use overrides::{Override, OverrideText};
 pub use problem::{Problem, Problems, printable, printable_line};
 pub use reading::Reading;
 pub use settings::schema;
@@ -88,7 +91,7 @@ pub use sync::{
     Servers, Sync, Transport,
 };
 pub use uses::StorageUses;
-pub use value::{Axis, Override, Value};
+pub use value::{Axis, Value};
 pub use written::Setting;
 
 /// Everything a run needs, already checked.

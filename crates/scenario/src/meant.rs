@@ -2,10 +2,11 @@
 //! `storage.nfs.file-server.bandwidth`.
 
 use super::document::{Document, Kind, NodeId, ROOT, quoted};
+use super::dotted::split_key;
 use super::file::ScenarioFile;
+use super::overrides::{Edit, Override};
 use super::problem::{Log, Problem, Problems, Source};
 use super::reading::Reading;
-use super::value::{Override, split_key};
 
 /// Maximum number of tables of the file in which the last part of an incomplete key is tried.
 const MOST_TRIED: usize = 50;
@@ -23,7 +24,12 @@ impl ScenarioFile {
         reading: Reading<'_>,
     ) -> Problems {
         let mut all: Vec<Problem> = problems.iter().cloned().collect();
+        let document = self.changed(overrides);
         for (index, change) in overrides.iter().enumerate() {
+            // A key that was removed was whole.
+            if *change.edit() == Edit::Unset && !document.removed_nothing().contains(&index) {
+                continue;
+            }
             let source = shown(change);
             let Some(first) = all.iter().position(|problem| problem.file == source) else {
                 continue;
@@ -66,6 +72,12 @@ impl ScenarioFile {
 
     /// Returns whether the scenario with these overrides has no problem with override number `index`.
     fn reads(&self, overrides: &[Override], index: usize, reading: Reading<'_>) -> bool {
+        let of_override = shown(&overrides[index]);
+        self.problems(overrides, reading).iter().all(|problem| problem.file != of_override)
+    }
+
+    /// Returns the problems of the scenario with these overrides.
+    pub(super) fn problems(&self, overrides: &[Override], reading: Reading<'_>) -> Vec<Problem> {
         let document = self.changed(overrides);
         let log = Log::default();
         self.examine((&document, overrides), reading, &log);
@@ -74,9 +86,38 @@ impl ScenarioFile {
             log.value(job.at, &job.what, "");
         }
         let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
-        let problems = log.into_problems(&source);
-        let of_override = shown(&overrides[index]);
-        problems.is_none_or(|all| all.iter().all(|problem| problem.file != of_override))
+        log.into_problems(&source).iter().flatten().cloned().collect()
+    }
+
+    /// Returns `problems` with each problem of the file that goes with an `--unset` under the name of this option: what is wrong
+    /// then stands in the file, or no longer in it, and the option is what the user has to change.
+    pub(super) fn by_removals(
+        &self,
+        problems: Problems,
+        overrides: &[Override],
+        reading: Reading<'_>,
+    ) -> Problems {
+        let mut all: Vec<Problem> = problems.iter().cloned().collect();
+        let removals = overrides.iter().enumerate().filter(|(_, of)| *of.edit() == Edit::Unset);
+        for (index, change) in removals.take(MOST_TRIED) {
+            let of_file = |problem: &Problem| problem.file == self.name;
+            if !all.iter().any(of_file) {
+                break;
+            }
+            let others = [&overrides[..index], &overrides[index + 1..]].concat();
+            let there = self.problems(&others, reading);
+            let stays = |problem: &Problem| {
+                there.iter().any(|other| (&other.key, &other.what) == (&problem.key, &problem.what))
+            };
+            for problem in all.iter_mut().filter(|problem| of_file(problem)) {
+                if !stays(problem) {
+                    let mut told = Problem::new(change.to_string(), &problem.what, &problem.remedy);
+                    told.key.clone_from(&problem.key);
+                    *problem = told;
+                }
+            }
+        }
+        Problems::new(all).unwrap_or(problems)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::assumed::Assumed;
 use super::document::{Document, NodeId, ROOT};
 use super::fitting::TooLarge;
-use super::value::Override;
+use super::overrides::Override;
 use annotate_snippets::{AnnotationKind, Element, Level, Origin, Renderer, Snippet};
 use forebay_model::input::{cut_words, unsafe_to_show};
 pub use forebay_model::input::{printable, printable_line};

@@ -2,8 +2,8 @@
 
 use super::document::{Document, NodeId, ROOT};
 use super::file::ScenarioFile;
+use super::overrides::Override;
 use super::problem::{Log, Problems, Source};
-use super::value::Override;
 use crate::profile::{Fit, Profile};
 use forebay_model::law::{DecodeLaw, ReadLaw, StepLaw};
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ impl ScenarioFile {
     pub(super) fn changed(&self, overrides: &[Override]) -> Document {
         let mut document = self.document.clone();
         for (index, change) in overrides.iter().enumerate() {
-            document.set(change.path(), change.value(), index);
+            document.apply(change, index);
         }
         document
     }

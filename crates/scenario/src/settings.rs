@@ -13,6 +13,7 @@ use super::idle;
 use super::job::settings::{Around, JobSettings};
 use super::job::workflow::endless;
 use super::misplaced::with_tables_in_place;
+use super::overrides::Override;
 use super::problem::{Log, Problem, Problems, Source};
 use super::reader::Reader;
 use super::reading::Reading;
@@ -20,7 +21,6 @@ use super::run::RunSettings;
 use super::storage::settings::{self as storage, StorageSettings};
 use super::sweep::AxisSettings;
 use super::tiers::Parts;
-use super::value::Override;
 
 use super::{Background, Dataset, Fault, Job, Layout, Run, Scenario, Storage};
 use schemars::JsonSchema;
@@ -108,7 +108,10 @@ impl ScenarioFile {
         };
         let scenario = scenario.map(|scenario| Scenario { remarks, notes, origins, ..scenario });
         match (log.into_problems(&source), scenario) {
-            (Some(problems), _) => Err(self.with_whole_keys(problems, overrides, reading)),
+            (Some(problems), _) => {
+                let problems = self.by_removals(problems, overrides, reading);
+                Err(self.with_whole_keys(problems, overrides, reading))
+            }
             (None, Some(mut scenario)) => {
                 if !reading.live {
                     let remarks = [

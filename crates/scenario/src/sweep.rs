@@ -1,10 +1,12 @@
 //! Settings of `[sweep]`, and how they are read.
 
 use super::document::{Document, Kind, NodeId, ROOT};
+use super::dotted::split_key;
 use super::file::ScenarioFile;
+use super::overrides::Override;
 use super::problem::{Log, Problems, Source};
 use super::settings::read;
-use super::value::{Axis, Override, Value, split_key};
+use super::value::{Axis, Value};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
 use std::borrow::Cow;
@@ -57,7 +59,9 @@ impl ScenarioFile {
         let mut document = self.document.clone();
         for (index, varied) in varied.iter().enumerate() {
             let path = ["sweep".to_owned(), varied.key().to_owned()];
-            document.set(&path, varied.value(), index);
+            if let Some(values) = varied.value() {
+                document.set(&path, values, index);
+            }
         }
         let log = Log::default();
         let sweep = document.member(ROOT, "sweep");

@@ -13,6 +13,7 @@ mod overrides;
 mod parts;
 mod profiles;
 mod remarks;
+mod removals;
 mod schema;
 mod sharding;
 mod warm;

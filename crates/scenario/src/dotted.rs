@@ -1,0 +1,107 @@
+//! Dotted keys: `job.lenet.batch`, `storage."my store".memory`.
+
+use super::file;
+use super::value::Tree;
+
+/// Maximum number of parts of a key.
+const MOST_PARTS: usize = 80;
+
+/// Returns the parts of a dotted key; `None` if `key` is not a dotted key.
+pub(super) fn split_key(key: &str) -> Option<Vec<String>> {
+    dotted_key(key).filter(|(_, rest)| rest.is_empty()).map(|(parts, _)| parts)
+}
+
+/// Returns the parts of the dotted key at the beginning of `text`, and the rest of the text, which is empty or begins with `=`;
+/// `None` if there is no dotted key. A part is bare, or quoted as in TOML: `"…"` with escapes, `'…'` without.
+pub(super) fn dotted_key(text: &str) -> Option<(Vec<String>, &str)> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    loop {
+        let (part, after) = part(rest)?;
+        if parts.len() == MOST_PARTS {
+            return None;
+        }
+        parts.push(part);
+        let after = after.trim_start();
+        match after.strip_prefix('.') {
+            Some(more) => rest = more.trim_start(),
+            None => return (after.is_empty() || after.starts_with('=')).then_some((parts, after)),
+        }
+    }
+}
+
+/// Returns the first part of a dotted key and what follows it.
+fn part(text: &str) -> Option<(String, &str)> {
+    let (part, after) = match text.chars().next()? {
+        '\'' => {
+            let (inside, after) = text[1..].split_once('\'')?;
+            (inside.to_owned(), after)
+        }
+        '"' => {
+            let end = end_of_quoted(text)?;
+            let Ok(Tree::Text(inside)) = file::parse_value(&text[..end]) else { return None };
+            (inside, &text[end..])
+        }
+        _ => {
+            let (bare, after) = text.split_at(text.find(['.', '=']).unwrap_or(text.len()));
+            let bare = bare.trim_end();
+            let quoted = bare.contains(['"', '\'', '[', ']']);
+            (!quoted).then(|| (bare.to_owned(), after))?
+        }
+    };
+    (!part.is_empty()).then_some((part, after))
+}
+
+/// Returns the position after the closing quote of the quoted text at the beginning of `text`.
+fn end_of_quoted(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '"' if !escaped => return Some(at + 1),
+            '\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::quoted;
+
+    #[test]
+    fn quoted_parts_of_dotted_keys_may_hold_any_character() {
+        // System: names that TOML must quote, in a key with a value behind it. Expectation: the parts are read back.
+        for name in [
+            "a.b",
+            "a b",
+            "a=b",
+            "it's",
+            "say \"x\"",
+            "back\\slash",
+            "*",
+            "[0]",
+            "café",
+            "\u{7}",
+            "#",
+        ] {
+            let key = format!("job.{}.batch", quoted(name));
+            let parts = ["job", name, "batch"].map(str::to_owned).to_vec();
+            assert_eq!(split_key(&key), Some(parts.clone()), "{key}");
+            assert_eq!(dotted_key(&format!("{key}=\"a=b\"")), Some((parts, "=\"a=b\"")), "{key}");
+        }
+        let literal = ["job", "a\\b", "batch"].map(str::to_owned).to_vec();
+        assert_eq!(split_key(r"job.'a\b'.batch"), Some(literal));
+    }
+
+    #[test]
+    fn texts_that_are_no_dotted_keys_are_refused() {
+        for key in [
+            "", ".", "a.", "a..b", "a.\"b", "a.'b", "\"a\"b", "a[0]", "a\"b\"", "a.\"\"", "\"\\q\"",
+        ] {
+            assert_eq!(split_key(key), None, "{key}");
+        }
+        assert_eq!(split_key("a=1"), None);
+    }
+}
