@@ -4,6 +4,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::file;
+use crate::number::Factor;
 use crate::problem::Problem;
 use forebay_model::input;
 use forebay_model::input::shown;
@@ -28,6 +29,8 @@ pub(crate) struct EmpiricalSettings {
     /// skipped.
     #[schemars(required)]
     file: Field<String>,
+    /// Factor on each value (default: 1).
+    pub(super) times: Field<Factor>,
 }
 
 /// Cache of the values read from files for empirical distributions, by path and physical dimension. A sweep
@@ -36,6 +39,24 @@ pub(crate) struct EmpiricalSettings {
 pub(crate) struct FilesOfValues(Arc<Mutex<Known>>);
 
 type Known = BTreeMap<(PathBuf, &'static str), Arc<[f64]>>;
+
+/// Returns the values of the file that `settings` at document node `at` names, times the factor [SI unit]; there is at least one.
+/// Reports a problem and returns `None` if the file cannot be used, or if a value is too large.
+pub(super) fn resolve<D: Dimension>(
+    settings: &EmpiricalSettings,
+    check: Check<'_>,
+    at: NodeId,
+) -> Option<Arc<[f64]>> {
+    let values = read::<D>(settings, check, at)?;
+    let Some((at, times)) = settings.times.given() else { return Some(values) };
+    let products: Arc<[f64]> = values.iter().map(|value| value * times.0).collect();
+    if let Some(largest) = products.iter().copied().reduce(f64::max).filter(|of| *of > D::MAX) {
+        let what = format!("a value times {} is {largest}", times.0);
+        check.wrong(at, what, format!("write a factor that leaves values of {} at most", D::MAX));
+        return None;
+    }
+    Some(products)
+}
 
 /// Returns the values of the file that `settings` at document node `at` names [SI unit]; there is at least one.
 /// Reports a problem and returns `None` if the file cannot be used.

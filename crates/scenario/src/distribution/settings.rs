@@ -1,7 +1,7 @@
 //! Settings of distributions, such as `"3 ms"` or `{ lognormal = { median = "2 ms", p99 = "9 ms" } }`.
 
 use super::Distribution;
-use super::empirical::{EmpiricalSettings, read};
+use super::empirical::{self, EmpiricalSettings};
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
@@ -143,7 +143,9 @@ impl<D: Dimension> Varying<D> {
             }
             Kinds::Uniform(kind) => kind.resolve(check, at),
             Kinds::Pareto(kind) => kind.resolve(check, at),
-            Kinds::Empirical(kind) => Some(Distribution::Empirical(read::<D>(kind, check, at)?)),
+            Kinds::Empirical(kind) => {
+                Some(Distribution::Empirical(empirical::resolve::<D>(kind, check, at)?))
+            }
         }
     }
 }
