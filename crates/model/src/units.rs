@@ -2,6 +2,10 @@
 //!
 //! All other modules use SI units: seconds, bytes, bytes per second, per second.
 
+mod scaled;
+
+pub use scaled::{is_counted, natural, number, rounded, scaled, scaled_count};
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;

@@ -18,6 +18,7 @@
 
 mod assumed;
 mod background;
+pub mod change;
 mod check;
 pub mod cluster;
 pub mod dataset;

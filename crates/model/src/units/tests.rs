@@ -203,3 +203,43 @@ fn the_schema_accepts_times_of_several_units_and_no_other_sums() {
     }
     assert!(pattern(schema::<Size>()).ends_with(r"TiB|PiB)\s*$"));
 }
+
+#[test]
+fn quantities_times_a_factor_keep_the_units_of_the_text() {
+    for (text, factor, expected) in [
+        ("25 GB/s", 2.0, Some("50 GB/s")),
+        ("800 MB/s", 2.0, Some("1600 MB/s")),
+        ("1.7 ms", 0.5, Some("0.85 ms")),
+        ("0.1 s", 3.0, Some("0.3 s")),
+        ("1 GB", 1.0 / 3.0, Some("0.333333 GB")),
+        ("1048576 B", 3.0, Some("3145728 B")),
+        ("40 k /s", 2.0, Some("80 k /s")),
+        ("1 min 15 s", 2.0, Some("2 min 30 s")),
+        ("1 min 15 s", 0.5, Some("37.5 s")),
+        ("1 h 59 min 30 s", 2.0, Some("3 h 59 min")),
+        ("2000 samples", 0.5, Some("1000 samples")),
+        ("1 batch", 2.0, Some("2 batches")),
+        ("2 batches", 0.5, Some("1 batch")),
+        ("3 samples", 1.1, Some("4 samples")),
+        ("3 samples", 0.9, Some("2 samples")),
+        ("0 s", 2.0, None),
+        ("3 ms", 1.0, None),
+        ("3", 2.0, None),
+        ("circular", 2.0, None),
+        ("3 parsecs", 2.0, None),
+    ] {
+        assert_eq!(scaled(text, factor).as_deref(), expected, "{factor} times {text}");
+    }
+}
+
+#[test]
+fn amounts_in_si_units_are_written_in_the_unit_with_the_shortest_text() {
+    assert_eq!(natural::<Bandwidth>(50e9).as_deref(), Some("50 GB/s"));
+    assert_eq!(natural::<Time>(1.0 / 3.0).as_deref(), Some("333.333 ms"));
+    assert_eq!(natural::<Time>(0.0005).as_deref(), Some("500 us"));
+    assert_eq!(natural::<Rate>(80e3).as_deref(), Some("80 k/s"));
+    assert_eq!(natural::<Size>(1024.0 * 1024.0).as_deref(), Some("1 MiB"));
+    assert_eq!(natural::<Batches>(1.0).as_deref(), Some("1 batch"));
+    assert_eq!(natural::<Samples>(2000.0).as_deref(), Some("2000 samples"));
+    assert_eq!(natural::<Size>(f64::INFINITY), None);
+}
