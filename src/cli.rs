@@ -24,7 +24,7 @@ use clap::{Parser, Subcommand};
 
 pub use about::{Completions, Man, Schema, SchemaOf};
 pub use calibrate::Calibrate;
-pub use changes::Changes;
+pub use changes::{Changes, KeyChange};
 pub use diff::Diff;
 pub use doctor::Doctor;
 pub use exit_code::{EXIT_CODES, ExitCode};

@@ -1,11 +1,19 @@
 //! Changes to keys of a scenario, in the order of the command line.
 
-use crate::scenario::OverrideText;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 /// The arguments of `--set` and `--unset`, in the order of the command line: a later one may set again what an earlier one removed.
 #[derive(Debug, Clone, Default)]
-pub struct Changes(pub Vec<OverrideText>);
+pub struct Changes(pub Vec<KeyChange>);
+
+/// One of these arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyChange {
+    /// `KEY=VALUE` of `--set`.
+    Set(String),
+    /// `KEY` of `--unset`.
+    Unset(String),
+}
 
 /// Id of the option `--set`.
 const SET: &str = "set";
@@ -14,13 +22,13 @@ const UNSET: &str = "unset";
 
 impl Changes {
     fn read(&mut self, matches: &ArgMatches) {
-        let of = |id: &'static str, make: fn(String) -> OverrideText| {
+        let of = |id: &'static str, make: fn(String) -> KeyChange| {
             let places = matches.indices_of(id).into_iter().flatten();
             let texts = matches.get_many::<String>(id).into_iter().flatten();
             places.zip(texts.cloned().map(make)).collect::<Vec<_>>()
         };
-        let mut all = of(SET, OverrideText::Set);
-        all.extend(of(UNSET, OverrideText::Unset));
+        let mut all = of(SET, KeyChange::Set);
+        all.extend(of(UNSET, KeyChange::Unset));
         all.sort_by_key(|(place, _)| *place);
         self.0 = all.into_iter().map(|(_, change)| change).collect();
     }

@@ -13,7 +13,7 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
     for path in [&args.output, &args.trace] {
         output::check(path.as_deref())?;
     }
-    let mut opened = Opened::open(&args.scenario, &args.changes.0)?;
+    let mut opened = Opened::open(&args.scenario, &points::texts(&args.changes))?;
     if let Some(replications) = args.replications {
         opened.add(Override::new("run.replications", replications.into()));
     }

@@ -3,7 +3,7 @@
 use super::memory::{self, Together};
 use super::progress::tick;
 use super::{Failure, input};
-use crate::cli::ScenarioArgs;
+use crate::cli::{Changes, KeyChange, ScenarioArgs};
 use crate::probe::limits;
 use crate::profile::Profile;
 use crate::report::Unfinished;
@@ -31,13 +31,22 @@ pub(super) struct Opened {
     threads: Option<u16>,
 }
 
+/// Returns the changes that options of the command line ask for, in their order.
+pub(super) fn texts(changes: &Changes) -> Vec<OverrideText> {
+    let text = |change: &KeyChange| match change.clone() {
+        KeyChange::Set(text) => OverrideText::Set(text),
+        KeyChange::Unset(key) => OverrideText::Unset(key),
+    };
+    changes.0.iter().map(text).collect()
+}
+
 impl Opened {
     /// Opens the scenario that the command line names. Its options and then `more` change keys.
     pub(super) fn from_arguments(
         arguments: &ScenarioArgs,
         more: Vec<Override>,
     ) -> Result<Opened, Failure> {
-        let mut opened = Opened::open(&arguments.scenario, &arguments.changes.0)?;
+        let mut opened = Opened::open(&arguments.scenario, &texts(&arguments.changes))?;
         opened.overrides.extend(more);
         opened.threads = arguments.threads;
         if let Some(path) = &arguments.profile {
