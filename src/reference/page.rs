@@ -4,7 +4,7 @@ use super::Examples;
 use super::examples::Example;
 use super::live;
 use super::tables::{Key, Table, Tables, about};
-use crate::scenario::default_in;
+use crate::scenario::{Role, default_in};
 use crate::units;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,10 @@ pub(super) const SCENARIO: Format = Format {
     title: "Scenario files",
     about: "What trains where on which data: read by `run`, `sweep`, `live`, `plot` and `validate`. `forebay schema scenario` \
             prints the JSON Schema that this chapter is made of, `forebay new scenario` writes a first file, and `forebay \
-            explain-defaults FILE` shows what a file leaves to defaults.",
+            explain-defaults FILE` shows what a file leaves to defaults. The last word in the parentheses after a key says what \
+            the key is: a *limit*, an amount that can hold training back; a *choice* among ways to do the work on the same \
+            hardware; part of the *identity*, which makes the question another one; or about the *output*, how long a run is, \
+            how it is simulated and what is reported of it. Limits and choices are what may make a training faster.",
     prefix: "",
     is_scenario: true,
 };
@@ -199,6 +202,7 @@ impl Page {
                 (None, true) => "required".to_owned(),
                 (None, false) => "optional".to_owned(),
             });
+            facts.extend(Role::of(key.node).map(|role| role.name().to_owned()));
             self.line(&format!("- **`{name}`** ({}): {}", facts.join("; "), sentence(&text)));
             for (value, meaning) in tables.values(key.node) {
                 self.line(&format!("  - `{value}`: {}", sentence(&meaning)));

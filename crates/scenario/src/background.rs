@@ -7,6 +7,7 @@ use super::field::Field;
 use super::number::{Count, Positive};
 use super::storage::Service;
 use super::{Background, BackgroundLoad, Storage};
+use crate::role::Role;
 use forebay_model::units::{Bandwidth, Rate, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,13 +18,17 @@ use serde::Deserialize;
 pub(super) struct BackgroundSettings {
     /// Name, for reports.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) name: Field<String>,
     /// Name of the storage that the load uses.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     storage: Field<String>,
     /// Endless transfers, each as fast as sharing allows.
+    #[schemars(extend("x-role" = Role::Limit))]
     streams: Field<StreamSettings>,
     /// Requests that arrive as a Poisson process.
+    #[schemars(extend("x-role" = Role::Limit))]
     requests: Field<RequestSettings>,
 }
 
@@ -33,8 +38,10 @@ pub(super) struct BackgroundSettings {
 struct StreamSettings {
     /// Number of transfers that go on at once.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     streams: Field<Count<1, 1_000_000>>,
     /// Highest bandwidth of one transfer (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     cap: Field<Positive<Bandwidth>>,
 }
 
@@ -44,9 +51,11 @@ struct StreamSettings {
 struct RequestSettings {
     /// Arrival rate.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     rate: Field<Positive<Rate>>,
     /// Size of a request.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     size: Field<Varying<Size>>,
 }
 

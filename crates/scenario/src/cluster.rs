@@ -12,6 +12,7 @@ use super::check::Check;
 use super::document::NodeId;
 use super::field::{Field, Named};
 use super::number::{Amount, Count, Positive};
+use crate::role::Role;
 use forebay_model::units::{Bandwidth, Time};
 use groups::GroupSettings;
 use node::NodeSettings;
@@ -75,16 +76,21 @@ pub struct Racks {
 pub(super) struct ClusterSettings {
     /// Number of nodes with the hardware `node`; nodes of groups come in addition.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     nodes: Field<Count<1, 1_000_000>>,
     /// Whether all job copies run on the same nodes, beginning with the first node (default: false, each copy has its
     /// own).
+    #[schemars(extend("x-role" = Role::Choice))]
     share_nodes: Field<bool>,
     /// Hardware of each node (default: as the profile says).
+    #[schemars(extend("x-role" = Role::Identity))]
     node: Field<NodeSettings>,
     /// Groups of further nodes with other hardware, by name: `[cluster.group.old]` with `nodes = 2` and the keys of
     /// `node` that differ (default: none).
+    #[schemars(extend("x-role" = Role::Identity))]
     group: Field<Named<GroupSettings>>,
     /// Network that connects the nodes with each other and with the storage (default: infinitely fast).
+    #[schemars(extend("x-role" = Role::Identity))]
     network: Field<NetworkSettings>,
 }
 
@@ -93,12 +99,16 @@ pub(super) struct ClusterSettings {
 #[serde(deny_unknown_fields)]
 struct NetworkSettings {
     /// Bandwidth of a node's NIC in each direction (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     nic: Field<Positive<Bandwidth>>,
     /// Bandwidth of a node's NIC to a separate network for storage (default: storage shares the first NIC).
+    #[schemars(extend("x-role" = Role::Limit))]
     storage_nic: Field<Positive<Bandwidth>>,
     /// Racks of nodes, each with an uplink: `{ nodes = 8, uplink = "400 Gbit/s" }` (default: one switch).
+    #[schemars(extend("x-role" = Role::Limit))]
     racks: Field<RackSettings>,
     /// One-way latency (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Amount<Time>>,
 }
 
@@ -108,9 +118,11 @@ struct NetworkSettings {
 struct RackSettings {
     /// Nodes of each rack.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     nodes: Field<Count<1, 1_000_000>>,
     /// Bandwidth from a rack to the spine, in each direction.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     uplink: Field<Positive<Bandwidth>>,
 }
 

@@ -7,6 +7,7 @@ use super::field::{Field, Named};
 use super::layout::settings::LayoutSettings;
 use super::number::{Count, Positive};
 use super::{Distribution, Layout, Ranges};
+use crate::role::Role;
 pub use forebay_model::random::SampleOrder;
 use forebay_model::units::Size;
 use schemars::JsonSchema;
@@ -104,17 +105,23 @@ pub enum SampleSizes {
 pub(super) struct DatasetSettings {
     /// Samples in one epoch.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     samples: Field<Count<1, 1_000_000_000_000>>,
     /// Size of a sample as stored; if it varies, each sample's size is sampled once.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     sample_size: Field<Varying<Size>>,
     /// Size of a sample after decoding, for copies to the device (default: as stored).
+    #[schemars(extend("x-role" = Role::Identity))]
     decoded_size: Field<Positive<Size>>,
     /// How samples are packed into files (default: `file-per-sample = {}`).
+    #[schemars(extend("x-role" = Role::Choice))]
     layout: Field<LayoutSettings>,
     /// Order in which an epoch visits samples or shards (default: "shuffled").
+    #[schemars(extend("x-role" = Role::Identity))]
     order: Field<SampleOrder>,
     /// Size of the JPEG images, if samples are images; decoding then costs what the profile says (default: opaque bytes).
+    #[schemars(extend("x-role" = Role::Identity))]
     image: Field<ImageSettings>,
 }
 
@@ -124,11 +131,14 @@ pub(super) struct DatasetSettings {
 struct ImageSettings {
     /// Width as stored [pixels].
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     width: Field<Count<1, 65_535>>,
     /// Height as stored [pixels].
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     height: Field<Count<1, 65_535>>,
     /// Width and height to which decoding resizes [pixels] (default: as stored).
+    #[schemars(extend("x-role" = Role::Identity))]
     resize: Field<Count<1, 65_535>>,
 }
 

@@ -9,6 +9,7 @@ use super::number::{Amount, Count, Share};
 use super::storage::Service;
 use super::tiers::Parts;
 use super::{Cluster, Storage};
+use crate::role::Role;
 use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -78,22 +79,30 @@ enum NodePart {
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultSettings {
     /// Name of the slow storage: its bandwidth and its operations are slower.
+    #[schemars(extend("x-role" = Role::Identity))]
     storage: Field<String>,
     /// Links that are slow or down: "nic", "intra", "pcie" or "uplink".
+    #[schemars(extend("x-role" = Role::Identity))]
     link: Field<FaultyLink>,
     /// Part of the nodes that is slow: "gpus", or "cores" if other programs use the rest of the cores.
+    #[schemars(extend("x-role" = Role::Identity))]
     node: Field<NodePart>,
     /// Nodes that are affected, counted from 0 in the order of the jobs; racks if `link` is "uplink" (default: all).
+    #[schemars(extend("x-role" = Role::Identity))]
     nodes: Field<List<Count<0, 999_999>>>,
     /// With `node = "gpus"`, which GPUs of each of these nodes are affected, counted from 0; jobs take the first free GPUs of a
     /// node (default: all).
+    #[schemars(extend("x-role" = Role::Identity))]
     gpus: Field<List<Count<0, 999_999>>>,
     /// Share of the part's speed that is left, from 0 to 1.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     factor: Field<Share>,
     /// Time at which the fault begins (default: 0 s).
+    #[schemars(extend("x-role" = Role::Identity))]
     from: Field<Amount<Time>>,
     /// Time at which the fault ends (default: to the end of the run).
+    #[schemars(extend("x-role" = Role::Identity))]
     until: Field<Amount<Time>>,
 }
 

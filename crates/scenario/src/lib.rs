@@ -44,6 +44,7 @@ pub mod profile;
 mod reader;
 mod reading;
 mod renamed;
+mod role;
 mod run;
 mod settings;
 pub mod storage;
@@ -82,6 +83,7 @@ pub use names::choose;
 pub use overrides::{Override, OverrideText};
 pub use problem::{Problem, Problems, printable, printable_line};
 pub use reading::Reading;
+pub use role::{ROLE, Role, roles};
 pub use settings::schema;
 pub use storage::{
     Access, CacheUnit, Location, Queues, ReadCpu, RequestLimit, RequestPath, Service, Storage,

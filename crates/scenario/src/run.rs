@@ -5,6 +5,7 @@ use super::document::NodeId;
 use super::field::Field;
 use super::number::{Count, Factor, Positive, Precision};
 use super::{Run, Stop, WarmUp};
+use crate::role::Role;
 use forebay_model::units::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -26,22 +27,30 @@ const REPLICATIONS: u32 = 5;
 pub(super) struct RunSettings {
     /// Steps of each job. Write one of `steps`, `epochs` and `duration`, or none: then the run ends as soon as the throughput of
     /// every job is known to `precision`.
+    #[schemars(extend("x-role" = Role::Output))]
     pub(super) steps: Field<Count<1, MOST_STEPS>>,
     /// Passes of each job over its data set, whole or fractional.
+    #[schemars(extend("x-role" = Role::Output))]
     pub(super) epochs: Field<Factor>,
     /// Simulated time after which all jobs stop.
+    #[schemars(extend("x-role" = Role::Output))]
     pub(super) duration: Field<Positive<Time>>,
     /// Precision at which a run ends if its length is not set: half-width of the 95 % interval of each job's throughput,
     /// relative to the mean (default: 0.005).
+    #[schemars(extend("x-role" = Role::Output))]
     precision: Field<Precision>,
     /// Maximum number of events of each replication if the length of the run is not set (default: 20 million).
+    #[schemars(extend("x-role" = Role::Output))]
     most: Field<Count<10_000, MOST_EVENTS>>,
     /// Warm-up: the beginning of each job, which results leave out. "auto": until the loader's buffers are in balance, and at
     /// least as long as MSER-5 finds from the step times; or a number of steps; or "off" (default: "auto").
+    #[schemars(extend("x-role" = Role::Output))]
     warm_up: Field<WarmUp>,
     /// Number of independent replications (default: 5; 1 if the length of the run is not set).
+    #[schemars(extend("x-role" = Role::Output))]
     replications: Field<Count<1, 100_000>>,
     /// Seed of all random numbers (default: 1).
+    #[schemars(extend("x-role" = Role::Output))]
     seed: Field<Count<0, { u64::MAX }>>,
 }
 

@@ -21,6 +21,7 @@ use super::run::RunSettings;
 use super::storage::settings::{self as storage, StorageSettings};
 use super::sweep::AxisSettings;
 use super::tiers::Parts;
+use crate::role::Role;
 
 use super::{Background, Dataset, Fault, Job, Layout, Run, Scenario, Storage};
 use schemars::JsonSchema;
@@ -33,29 +34,39 @@ use serde::Deserialize;
 pub(super) struct ScenarioSettings {
     /// Name, for reports and figures.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) name: Field<String>,
     /// File with the measurements of a machine, looked up beside the scenario: its values are the defaults of keys that the
     /// scenario leaves out (default: none).
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) profile: Field<String>,
     /// Length, replications and seed of the run (default: one replication, until the throughput of every job is known to 0.5 %).
+    #[schemars(extend("x-role" = Role::Output))]
     pub(super) run: Field<RunSettings>,
     /// Nodes and their network.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) cluster: Field<ClusterSettings>,
     /// Storages that data sets are read from, by name.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) storage: Field<Named<StorageSettings>>,
     /// Data sets that jobs read, by name.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) dataset: Field<Named<DatasetSettings>>,
     /// Training jobs.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) job: Field<List<JobSettings>>,
     /// Loads on storages that do not come from the jobs (default: nobody).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) background: Field<List<BackgroundSettings>>,
     /// Faults: parts of the cluster that are slower than they should be, for a while (default: nothing).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) fault: Field<List<FaultSettings>>,
     /// Values that `forebay sweep` gives to keys: `"job.batch" = [32, 64]`. Only `sweep` reads it (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
     pub(super) sweep: Field<Named<AxisSettings>>,
 }
 

@@ -6,6 +6,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, Named};
 use crate::number::{Count, Positive};
+use crate::role::Role;
 use forebay_model::catalogue::Precision;
 use forebay_model::units::Bandwidth;
 use schemars::JsonSchema;
@@ -156,10 +157,13 @@ impl Cluster {
 pub(crate) struct GroupSettings {
     /// Number of nodes in the group.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     nodes: Field<Count<1, 1_000_000>>,
     /// Hardware of each node: only the keys that differ from `cluster.node` (default: as `cluster.node`).
+    #[schemars(extend("x-role" = Role::Identity))]
     node: Field<NodeSettings>,
     /// Bandwidth of a node's NIC in each direction (default: `cluster.network.nic`).
+    #[schemars(extend("x-role" = Role::Limit))]
     nic: Field<Positive<Bandwidth>>,
 }
 

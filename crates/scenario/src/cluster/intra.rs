@@ -5,6 +5,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Amount, Count, Positive};
+use crate::role::Role;
 use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -86,19 +87,26 @@ pub(super) struct IntraSettings {
     /// bandwidth in each direction; "ring": each GPU has a link of this bandwidth to the next GPU, and one back;
     /// "tree": each GPU has a port of this bandwidth at one of several switches below a root (default: "shared",
     /// which activations always use).
+    #[schemars(extend("x-role" = Role::Identity))]
     kind: Field<IntraKind>,
     /// Bandwidth of the shared link, or of each GPU's own link (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<Positive<Bandwidth>>,
     /// Latency of the link (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Amount<Time>>,
     /// Number of GPUs below each switch of a "tree"; GPUs are assigned to switches in order of their numbers.
+    #[schemars(extend("x-role" = Role::Identity))]
     switch: Field<Count<1, 10_000>>,
     /// Bandwidth from a switch of a "tree" to the root in each direction (default: `bandwidth`).
+    #[schemars(extend("x-role" = Role::Limit))]
     uplink: Field<Positive<Bandwidth>>,
     /// Bandwidth of the root of a "tree" for all traffic together (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     root: Field<Positive<Bandwidth>>,
     /// Where NICs are attached to a "tree": "root": at the root; "switches": one at each switch; "apart": beside
     /// the tree, so that gradients for other nodes do not pass it (default: "apart").
+    #[schemars(extend("x-role" = Role::Identity))]
     nics: Field<NicsAt>,
 }
 

@@ -11,6 +11,7 @@ use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::number::{Cores, Count, Factor, Positive};
 use crate::profile::Profile;
+use crate::role::Role;
 use forebay_model::catalogue::Gpu;
 use forebay_model::units::{Bandwidth, Size};
 use schemars::JsonSchema;
@@ -77,44 +78,60 @@ pub enum Scheduling {
 pub(super) struct NodeSettings {
     /// Number of CPU cores, possibly fractional, such as 1.5 under a quota (default: those of the profile's machine).
     /// Threads run on whole cores; together they get at most this many core-seconds per second.
+    #[schemars(extend("x-role" = Role::Limit))]
     cores: Field<Cores>,
     /// Speed of a core while 1, 2, 3 … cores are busy, relative to a core that is busy alone; the last value holds
     /// for more (default: as the profile says, or 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     core_speed: Field<List<Factor>>,
     /// Hardware threads of each core (default: one).
+    #[schemars(extend("x-role" = Role::Limit))]
     smt: Field<SmtSettings>,
     /// How threads get cores (default: "shared").
+    #[schemars(extend("x-role" = Role::Choice))]
     scheduling: Field<Scheduling>,
     /// Number of accelerators (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     gpus: Field<Count<1, 10_000>>,
     /// Speed of an accelerator relative to the accelerator for which step times are given (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     gpu_speed: Field<Factor>,
     /// Name of the accelerator in the catalogue of GPUs, such as "v100-sxm2" (default: not set; its step times are
     /// given instead).
+    #[schemars(extend("x-role" = Role::Choice))]
     gpu: Field<GpuName>,
     /// Memory of each accelerator; everything that training keeps on the accelerator must fit into it (default: that
     /// of `gpu`, or infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     gpu_memory: Field<Positive<Size>>,
     /// Bandwidth of an accelerator's memory, at which learners average their models or add up their gradients
     /// (default: that of `gpu`, or infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     gpu_memory_bandwidth: Field<Positive<Bandwidth>>,
     /// Main memory (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     memory: Field<Positive<Size>>,
     /// Bandwidth of main memory, shared by the loaders' cores (according to their jobs' `memory_traffic`) and by
     /// copies to devices (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     memory_bandwidth: Field<Positive<Bandwidth>>,
     /// Host-to-device bandwidth of each GPU (default: as the profile says, or infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     pcie: Field<Positive<Bandwidth>>,
     /// Link between the GPUs of a node (default: infinitely fast).
+    #[schemars(extend("x-role" = Role::Limit))]
     intra: Field<IntraSettings>,
     /// Number of NICs that collectives use, each of bandwidth `cluster.network.nic`; GPUs are distributed among
     /// them, and NCCL's rings and trees have a channel for each NIC (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     nics: Field<Count<1, 1_000>>,
     /// Page cache for the files that the node reads. Write "none" if files are larger than the memory, bypass the
     /// page cache, or were measured cold (default: if `memory` is set, the part of it that workers, buffers and data
     /// in memory leave free; otherwise "none").
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) page_cache: Field<PageCacheWritten>,
     /// Power that the node draws: `{ idle = "300 W", gpu = "250 W", core = "8 W" }` (default: not set).
+    #[schemars(extend("x-role" = Role::Output))]
     power: Field<PowerSettings>,
 }
 

@@ -7,6 +7,7 @@ use crate::field::Field;
 use crate::number::Positive;
 use crate::profile::Profile;
 use crate::reader::{FORM, Form};
+use crate::role::Role;
 use forebay_model::law::CachePolicy;
 use forebay_model::units::{Bandwidth, Size};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -50,11 +51,14 @@ pub(super) enum PageCacheWritten {
 pub(super) struct PageCacheSettings {
     /// Maximum number of bytes in the cache, within the memory that workers and buffers leave free on the node
     /// (default: as the profile says, or the node's memory).
+    #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
     /// Which file or request is evicted for a new one (default: as the profile says, or "random" for files of one
     /// sample and "lru" for shards).
+    #[schemars(extend("x-role" = Role::Choice))]
     policy: Field<CachePolicy>,
     /// Rate at which all readers of a node together read from the cache (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<Positive<Bandwidth>>,
 }
 

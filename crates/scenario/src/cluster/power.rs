@@ -4,6 +4,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Amount;
+use crate::role::Role;
 use forebay_model::units::Power as Watts;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,10 +27,13 @@ pub struct Power {
 pub(super) struct PowerSettings {
     /// Power with all parts at rest, GPUs and cores included.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Output))]
     idle: Field<Amount<Watts>>,
     /// Additional power for each GPU that computes (default: 0 W).
+    #[schemars(extend("x-role" = Role::Output))]
     gpu: Field<Amount<Watts>>,
     /// Additional power for each busy core (default: 0 W).
+    #[schemars(extend("x-role" = Role::Output))]
     core: Field<Amount<Watts>>,
 }
 

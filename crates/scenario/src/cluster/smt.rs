@@ -5,6 +5,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Factor};
+use crate::role::Role;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -61,9 +62,11 @@ impl Node {
 #[serde(deny_unknown_fields)]
 pub(super) struct SmtSettings {
     /// Number of hardware threads of a core (default: 2).
+    #[schemars(extend("x-role" = Role::Limit))]
     threads_per_core: Field<Count<2, 16>>,
     /// Throughput of a core with all its threads at work, relative to one thread: at least 1.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     r#yield: Field<Factor>,
 }
 

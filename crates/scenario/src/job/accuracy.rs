@@ -6,6 +6,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::number::{Count, Factor, Share};
+use crate::role::Role;
 use forebay_model::law::{EpochsLaw, useful_samples};
 use schemars::JsonSchema;
 
@@ -100,34 +101,44 @@ impl Job {
 #[serde(deny_unknown_fields)]
 pub(super) struct AccuracySettings {
     /// Number of epochs, independent of the batch size.
+    #[schemars(extend("x-role" = Role::Output))]
     epochs: Field<Factor>,
     /// Number of epochs with the smallest batches; set it together with `critical_batch`.
+    #[schemars(extend("x-role" = Role::Output))]
     least_epochs: Field<Factor>,
     /// Batch [samples] that needs twice as many epochs as the smallest batches: a batch needs `least_epochs` · (1 +
     /// batch ÷ `critical_batch`) epochs.
+    #[schemars(extend("x-role" = Role::Output))]
     critical_batch: Field<Factor>,
     /// Measured numbers of epochs for batches: `{ batches = [64, 512], epochs = [30, 41] }`.
+    #[schemars(extend("x-role" = Role::Output))]
     table: Field<TableSettings>,
     /// Which batch decides the number of epochs: "global", the batches of all models in a step together, or
     /// "model-copy", the batch of one model copy, where models are averaged instead of gradients (default: "model-copy"
     /// with `sync.model-averaging`, otherwise "global").
+    #[schemars(extend("x-role" = Role::Output))]
     batch: Field<CountedBatch>,
     /// Factor on the number of epochs, for all influences that the other settings do not describe (default: 1).
+    #[schemars(extend("x-role" = Role::Output))]
     factor: Field<Factor>,
     /// Relative increase of the number of epochs for each model beyond the first that `sync.model-averaging` averages
     /// (default: 0).
+    #[schemars(extend("x-role" = Role::Output))]
     per_learner: Field<Share>,
     /// Relative increase of the number of epochs for each step beyond the first in the `period` of
     /// `sync.model-averaging`, which is the number of steps from one averaging to the next (default: 0).
+    #[schemars(extend("x-role" = Role::Output))]
     per_step: Field<Share>,
     /// Relative increase of the number of epochs for each unit of mean staleness: the epochs are multiplied by 1 +
     /// `staleness` · mean staleness. The staleness of an update is the number of other model copies' updates that the
     /// updating copy had not yet received (default: 0, where model copies update by themselves; W. Dai et al., *Toward
     /// Understanding the Impact of Staleness in Distributed Machine Learning*, ICLR 2019, measure how many more steps
     /// training with stale updates takes).
+    #[schemars(extend("x-role" = Role::Output))]
     staleness: Field<Factor>,
     /// Value of a sample of a repeated batch relative to a fresh sample, from 0 to 1; needed where batches are
     /// repeated, or epochs begin again after failures.
+    #[schemars(extend("x-role" = Role::Output))]
     usefulness: Field<Share>,
 }
 
@@ -137,9 +148,11 @@ pub(super) struct AccuracySettings {
 struct TableSettings {
     /// Batches [samples], ascending.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Output))]
     batches: Field<List<Count<1, 1_000_000_000>>>,
     /// Number of epochs with each of the batches.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Output))]
     epochs: Field<List<Factor>>,
 }
 

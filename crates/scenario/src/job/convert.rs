@@ -7,6 +7,7 @@ use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
+use crate::role::Role;
 use crate::{Dataset, Distribution};
 use forebay_model::units::Time;
 use schemars::JsonSchema;
@@ -30,8 +31,10 @@ pub struct Convert {
 pub(super) struct ConvertSettings {
     /// Name of the data set that is on the storage, with as many samples as the job's own.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     from: Field<String>,
     /// CPU time for each sample, such as for decoding and encoding (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     compute: Field<Varying<Time>>,
 }
 

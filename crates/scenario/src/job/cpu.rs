@@ -8,6 +8,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Factor, Share};
+use crate::role::Role;
 use schemars::JsonSchema;
 
 /// Smallest quota that a control group can be held to: 1 ms in each 100 ms [cores].
@@ -48,8 +49,10 @@ pub struct InnerThreads {
 pub(crate) struct InnerSettings {
     /// Threads that share the computing for one sample.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     threads: Field<Count<1, 1000>>,
     /// Speed of each thread relative to a thread that works alone, above 0 and at most 1 (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     efficiency: Field<Share>,
 }
 

@@ -6,6 +6,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Positive;
+use crate::role::Role;
 use crate::{Dataset, Layout, Operation};
 use forebay_model::law::CachePolicy;
 use forebay_model::units::Size;
@@ -30,8 +31,10 @@ pub struct DecodedCache {
 pub(super) struct DecodedSettings {
     /// Capacity on each node; a sample takes the data set's `decoded_size`.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
     /// Which samples are evicted for new ones (default: "minio", which evicts nothing).
+    #[schemars(extend("x-role" = Role::Choice))]
     policy: Field<CachePolicy>,
 }
 

@@ -8,6 +8,7 @@ use crate::check::Check;
 use crate::field::Field;
 use crate::fitting::{TooLarge, size};
 use crate::number::{Amount, Positive};
+use crate::role::Role;
 use forebay_model::catalogue::Precision;
 use forebay_model::device_memory::{Footprint, Optimizer, Portion, Spread, Training, portions};
 use forebay_model::units::Size;
@@ -19,11 +20,14 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemorySettings {
     /// Bytes of all parameters in 32 bits (default: those of the catalogue's model).
+    #[schemars(extend("x-role" = Role::Identity))]
     parameters: Field<Positive<Size>>,
     /// Bytes of activations that a sample's forward pass leaves for backward (default: those of the
     /// catalogue's model).
+    #[schemars(extend("x-role" = Role::Identity))]
     activations: Field<Amount<Size>>,
     /// Bytes that libraries and the device's context take in addition (default: 0 B).
+    #[schemars(extend("x-role" = Role::Identity))]
     workspace: Field<Amount<Size>>,
 }
 

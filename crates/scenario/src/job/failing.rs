@@ -8,6 +8,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::number::{Amount, Count, Factor, Positive};
+use crate::role::Role;
 use forebay_model::units::{LongTime, Time};
 use schemars::JsonSchema;
 
@@ -76,28 +77,36 @@ pub enum Resume {
 #[serde(deny_unknown_fields)]
 pub(super) struct FailureSettings {
     /// Mean time between failures of a node; may be longer than the run.
+    #[schemars(extend("x-role" = Role::Limit))]
     mtbf: Field<Positive<LongTime>>,
     /// Weibull shape of the times between failures: 1 for failures that are equally likely at any time, below 1 for
     /// failures that come in bursts (default: 1).
+    #[schemars(extend("x-role" = Role::Identity))]
     shape: Field<Factor>,
     /// Times at which one of the job's nodes fails, counted from when the job first began to train (after staging),
     /// ascending.
+    #[schemars(extend("x-role" = Role::Identity))]
     at: Field<List<Amount<Time>>>,
     /// Time from a failure until the job trains again; with `read_back`, until its nodes begin to read the checkpoint.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     restart: Field<Amount<Time>>,
     /// Whether each rank, or each parameter server, reads its state from the last checkpoint before the job trains again, in a
     /// stream of its own over the links that data and gradients use too (default: false).
+    #[schemars(extend("x-role" = Role::Choice))]
     read_back: Field<bool>,
     /// What happens to a node that fails: "replaced", another node takes its place and the files on its own disks are lost, or
     /// "restarted", it keeps them. It matters where checkpoints are written to storages inside the nodes: without the failed node's
     /// part no checkpoint is complete, and the job begins again at step 0 (default: "replaced").
+    #[schemars(extend("x-role" = Role::Choice))]
     node: Field<FailedNode>,
     /// Which node of the job fails at each time in `at`, counted from 0; it matters where only some nodes have parts of the
     /// checkpoints (default: a node drawn at random each time).
+    #[schemars(extend("x-role" = Role::Identity))]
     nodes: Field<List<Count<0, 1_000_000_000>>>,
     /// Where in the data set the job resumes reading after a failure: "position", at the position in the data set that
     /// the checkpoint had reached, or "epoch", at the start of that position's epoch (default: "position").
+    #[schemars(extend("x-role" = Role::Choice))]
     resume: Field<Resume>,
 }
 

@@ -4,6 +4,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Count;
+use crate::role::Role;
 use forebay_model::catalogue::Precision;
 use schemars::JsonSchema;
 
@@ -35,12 +36,15 @@ impl RealGpu {
 #[serde(deny_unknown_fields)]
 pub(crate) struct GpuSettings {
     /// Number of the first model copy's GPU (default: 0).
+    #[schemars(extend("x-role" = Role::Identity))]
     number: Field<Count<0, 255>>,
     /// Record a step once and repeat it as a whole, as a CUDA graph (default: true).
+    #[schemars(extend("x-role" = Role::Choice))]
     graph: Field<bool>,
     /// Number of steps that are queued on the device behind the step in progress, so that the device does not wait for
     /// the host, which asks for their batches meanwhile. With 0, a step is launched when the one before has ended
     /// (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     ahead: Field<Count<0, 64>>,
 }
 

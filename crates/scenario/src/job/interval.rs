@@ -5,6 +5,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Factor, Positive};
+use crate::role::Role;
 use forebay_model::units::Samples;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
@@ -26,9 +27,11 @@ pub(crate) struct AdaptiveSettings {
     /// Number of samples in the queue from which on a model copy takes a fresh batch, even if it has done fewer than
     /// `max` steps on its last one.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) level: Field<Positive<Samples>>,
     /// Maximum number of steps on one batch.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     max: Field<Count<1, 1_000_000_000>>,
 }
 

@@ -8,6 +8,7 @@ use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Share};
+use crate::role::Role;
 use forebay_model::units::Time;
 use schemars::JsonSchema;
 
@@ -40,13 +41,17 @@ pub(super) type Written = Field<TimeOr<LaunchSettings>>;
 pub(crate) struct LaunchSettings {
     /// CPU work of each thread, in core-seconds.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     work: Field<Varying<Time>>,
     /// Number of threads, each on at most one core (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     threads: Field<Count<1, 10_000>>,
     /// Whether the device computes while the threads work, as with asynchronous launches (default: true).
+    #[schemars(extend("x-role" = Role::Choice))]
     overlap: Field<bool>,
     /// Share of a thread's time in which it holds the interpreter's lock. Loader workers that are threads, and the
     /// pinning thread, need the same lock (default: 0).
+    #[schemars(extend("x-role" = Role::Limit))]
     gil: Field<Share>,
 }
 

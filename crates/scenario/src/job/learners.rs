@@ -7,6 +7,7 @@ use super::{BatchInterval, Catalogue, Device, Job, Kernels, occupancy};
 use crate::check::Check;
 use crate::field::Field;
 use crate::number::{Count, Factor};
+use crate::role::Role;
 use crate::sync::{Averaging, Sync, SyncSettings};
 use forebay_model::device_memory::Footprint;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -118,10 +119,13 @@ pub(crate) enum LearnersSettings {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TuningSettings {
     /// Growth of throughput, as a share of the throughput before, above which another learner is added (default: 0.1).
+    #[schemars(extend("x-role" = Role::Choice))]
     threshold: Field<Factor>,
     /// Number of steps over which throughput is measured (default: 20).
+    #[schemars(extend("x-role" = Role::Choice))]
     window: Field<Count<1, 1_000_000>>,
     /// Maximum number of learners that are tried; fewer if this many do not fit into the GPU's memory (default: 32).
+    #[schemars(extend("x-role" = Role::Choice))]
     most: Field<Count<1, MOST>>,
 }
 

@@ -12,6 +12,7 @@ use crate::names::choose;
 use crate::number::{Amount, Count, Share};
 use crate::profile::Fit;
 use crate::reading::step_law;
+use crate::role::Role;
 use crate::sync::Gradient;
 use forebay_model::catalogue::{self, Gpu, Precision};
 use forebay_model::device_memory::Optimizer;
@@ -29,16 +30,20 @@ use std::fmt;
 pub(crate) struct ModelSettings {
     /// Time of one step of one model copy: forward, backward and update (default: as the profile
     /// says of this model on this device).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) step: Field<StepSettings>,
     /// Meaning of the time `step` if `parallel.pipeline` cuts batches into micro-batches: "batch", the time of all
     /// samples of a model copy's step on one device, however they are cut, or "micro-batch", the time of one micro-batch
     /// as a function of its samples (default: "batch").
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) step_of: Field<StepOf>,
     /// In place of `step`: share of the peak FLOP/s of `cluster.node.gpu` that a step of the catalogue's model reaches.
     /// The step time follows from the FLOPs of forward and backward, and from the precision.
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) efficiency: Field<Share>,
     /// Floating-point format of products, activations and gradients: "fp32", "tf32", or, in mixed precision with 32 bits, "fp16"
     /// or "bf16" (default: "fp32").
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) precision: Field<Precision>,
     /// Part of a GPU that a learner's kernels occupy while they run: a number such as `0.4`, the batch that occupies half of
     /// the GPU: `{ half = "24 samples" }`, the time that each other learner adds to a step:
@@ -47,30 +52,39 @@ pub(crate) struct ModelSettings {
     /// down by it: a step beside k - 1 others takes 1 + (k - 1) · occupancy times as long. With a number or kernels, learners
     /// keep their speed until the GPU is full (default: the whole; with several learners, as the profile says, or the
     /// per-sample part of `step` ÷ the whole `step`).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) occupancy: Field<OccupancySettings>,
     /// Optimizer that updates the parameters: "sgd", "momentum" or "adam", which keep 0, 1 or 2 values for each
     /// parameter in the GPU's memory (default: "momentum").
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) optimizer: Field<Optimizer>,
     /// GPU memory that the model takes: `{ parameters = "102 MB", activations = "89 MB", workspace = "1 GB" }`
     /// (default: as the catalogue says).
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) memory: Field<MemorySettings>,
     /// Keep the part of the model that does not fit into the GPU's memory in the node's memory, and transfer it over
     /// `cluster.node.pcie` for each use (default: false, and such a model is refused).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) out_of_core: Field<bool>,
     /// Random factor with mean 1 on the step time, sampled for each step and model copy. Among model copies that train together,
     /// the slowest one sets the pace (default: as the profile says if it gives the step time, otherwise none).
+    #[schemars(extend("x-role" = Role::Limit))]
     jitter: Field<Jitter>,
     /// Name of the model: one that forebay can train itself, or one whose layers forebay knows (default: none; `step` must then
     /// be set).
+    #[schemars(extend("x-role" = Role::Identity))]
     catalogue: Field<ModelName>,
     /// Tokens of each sample, for a model of the catalogue that works on sequences (default: the sequence length that the model
     /// was first trained with).
+    #[schemars(extend("x-role" = Role::Identity))]
     sequence: Field<Count<1, 10_000_000>>,
     /// What the steps run on: "accelerator", a GPU that live runs emulate; `{ gpu = { number = 0 } }`, a GPU that live
     /// runs really train on; or `{ cpu = { threads = 1 } }`, the node's cores (default: "accelerator").
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) device: Field<DeviceSettings>,
     /// Core-seconds that a thread of the trainer needs for each step, while the accelerator computes:
     /// launching kernels, the interpreter (default: none).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) launch: launch::Written,
 }
 
@@ -91,6 +105,7 @@ pub(crate) enum DeviceSettings {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CpuSettings {
     /// Threads of each model copy (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     threads: Field<Count<1, 10_000>>,
 }
 

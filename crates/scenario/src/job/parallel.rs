@@ -31,6 +31,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::number::{Amount, Count, Factor, Share};
+use crate::role::Role;
 use context::ContextSettings;
 use expert::ExpertSettings;
 use forebay_model::units::Size;
@@ -60,18 +61,24 @@ const LINEAR: f64 = 0.5;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ParallelSettings {
     /// Data parallel: copies of the model (default: one on each node).
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) data: Field<DataSettings>,
     /// Pipeline parallel: the model split over GPUs (default: not split).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) pipeline: Field<PipelineSettings>,
     /// Tensor parallel: each layer split over GPUs (default: not split).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) tensor: Field<TensorSettings>,
     /// Context parallel: each sequence split over GPUs (default: not split).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) context: Field<ContextSettings>,
     /// Expert parallel: the experts of a mixture-of-experts model spread over model copies (default: each copy
     /// holds all experts).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) expert: Field<ExpertSettings>,
     /// Sharding of optimizer state, gradients or parameters over data parallel ranks, as in ZeRO, instead of full copies on each
     /// rank (default: no sharding).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) zero: Field<ZeroSettings>,
 }
 
@@ -81,13 +88,16 @@ pub(crate) struct ParallelSettings {
 pub(crate) struct DataSettings {
     /// Model copies on each node: one number for all nodes, a list with a number for each node, such as `[4, 4, 2]`, or
     /// "gpus", as many as the GPUs of each node allow (default: 1).
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) copies_per_node: Field<CopiesSettings>,
     /// Learners on each GPU, which share it as `model.occupancy` says; each has a model, batches and steps of its own.
     /// A number, or `{ auto = {} }` for a policy that finds the number (default: 1).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) learners: Field<LearnersSettings>,
     /// Where loaders run: "per-node", one loader and queue for all model copies of a node, or "per-rank", a loader with its own
     /// queue and the full number of workers for each model copy, as in each process of PyTorch's DDP or of Horovod. The keys of a
     /// loader count for one loader (default: "per-rank" with `dali`, otherwise "per-node").
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) loaders: Field<Loaders>,
 }
 
@@ -96,30 +106,39 @@ pub(crate) struct DataSettings {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PipelineSettings {
     /// Number of equal stages.
+    #[schemars(extend("x-role" = Role::Choice))]
     stages: Field<Count<1, 10_000>>,
     /// Share of the step time that each stage takes; the shares sum to 1.
+    #[schemars(extend("x-role" = Role::Limit))]
     shares: Field<List<Factor>>,
     /// Whether stages work on different batches at once (default: true).
+    #[schemars(extend("x-role" = Role::Choice))]
     overlap: Field<bool>,
     /// Bytes of activations that a stage sends to the next one for a whole batch, all micro-batches together. They go over
     /// `cluster.node.intra`, or between nodes over NICs (default: 0 B; with a `schedule` and a transformer of the catalogue, the bytes of its hidden states).
+    #[schemars(extend("x-role" = Role::Limit))]
     activations: Field<Amount<Size>>,
     /// Order in which stages work on micro-batches, whose forward and backward passes are then simulated one by one:
     /// "gpipe", all forward passes first; "1f1b", one backward pass after each forward pass as soon as possible;
     /// "interleaved-1f1b", 1F1B with several `chunks` on each stage; "zb-h1", 1F1B whose gradients of weights are
     /// deferred into bubbles; or "zb-v", which also has two chunks on each stage, with both ends of the model on the first
     /// (default: a batch is one piece in each stage).
+    #[schemars(extend("x-role" = Role::Choice))]
     schedule: Field<ScheduleName>,
     /// With a `schedule`: number of micro-batches that each batch is cut into.
+    #[schemars(extend("x-role" = Role::Choice))]
     micro_batches: Field<Count<1, 100_000>>,
     /// With "interleaved-1f1b": chunks of the model on each stage, Megatron-LM's virtual stages. Stage i of p has the
     /// model's chunks i, i + p, …, and `micro_batches` must be a multiple of p.
+    #[schemars(extend("x-role" = Role::Choice))]
     chunks: Field<Count<2, 100>>,
     /// With "zb-h1" and "zb-v": share of the backward time that gradients of weights take. In linear layers this is one of two
     /// equal matrix products; in a transformer's blocks it is 24 h ÷ (48 h + 8 s), for hidden size h and sequences of length s
     /// (Qi et al. 2024, table 1) (default: 0.5).
+    #[schemars(extend("x-role" = Role::Identity))]
     weight_gradients: Field<Share>,
     /// With a `schedule`: number of stages of a model copy on each node (default: all of a model copy are on one).
+    #[schemars(extend("x-role" = Role::Choice))]
     stages_per_node: Field<Count<1, 10_000>>,
 }
 

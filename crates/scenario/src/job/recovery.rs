@@ -10,6 +10,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Amount, Count, Positive};
+use crate::role::Role;
 use crate::storage::Service;
 use forebay_model::units::{Size, Time};
 use schemars::JsonSchema;
@@ -98,30 +99,38 @@ pub enum Writers {
 pub(super) struct CheckpointSettings {
     /// Time from when training goes on after one checkpoint until the next is due: from when the checkpoint is written or, if it
     /// is `asynchronous`, from when its state is copied aside. A checkpoint begins at the end of a step.
+    #[schemars(extend("x-role" = Role::Choice))]
     interval: Field<Positive<Time>>,
     /// Steps from the state that one checkpoint has to that of the next.
+    #[schemars(extend("x-role" = Role::Choice))]
     steps: Field<Count<1, 1_000_000_000>>,
     /// Bytes of a checkpoint (default: the model's parameters, and the values that `model.optimizer` keeps for each
     /// parameter).
+    #[schemars(extend("x-role" = Role::Limit))]
     bytes: Field<Positive<Size>>,
     /// Name of the storage that checkpoints are written to (default: the storage of the job's data set).
+    #[schemars(extend("x-role" = Role::Choice))]
     storage: Field<String>,
     /// Whether the job goes on training while a checkpoint is written (default: false).
+    #[schemars(extend("x-role" = Role::Choice))]
     asynchronous: Field<bool>,
     /// What happens to an `asynchronous` checkpoint that falls due while an earlier one is not yet written; none is left out.
     /// "wait": training waits until the earlier one is written, as with TorchTitan; "queue": the state is copied aside and
     /// waits its turn, as with Lightning's `AsyncCheckpointIO`; "together": both are written at the same time, as Megatron-LM
     /// does, with a warning. Copied states take memory of the nodes (default: "wait").
+    #[schemars(extend("x-role" = Role::Choice))]
     when_busy: Field<WhenBusy>,
     /// Time for which training stops at every checkpoint, even an asynchronous one, because the state is first copied
     /// aside (default: 0 s; of an asynchronous checkpoint, the time in which each GPU copies what it holds of the state into its
     /// node's memory, at `cluster.node.pcie`).
+    #[schemars(extend("x-role" = Role::Limit))]
     pause: Field<Amount<Time>>,
     /// Which ranks write a checkpoint, each in a stream and a file of its own: "first", one rank or, where a model is split
     /// over GPUs, those of the first model copy, each what its GPU holds; or "each", all ranks, an equal part each, as
     /// PyTorch's distributed checkpoints (DCP) do with replicas. Each rank writes its own ZeRO shards. With parameter
     /// servers, "first" is the first server, and "each" all servers, each with the parameters that it holds (default:
     /// "first", or "each" beside parameter servers).
+    #[schemars(extend("x-role" = Role::Choice))]
     writers: Field<Writers>,
 }
 

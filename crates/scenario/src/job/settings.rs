@@ -25,6 +25,7 @@ use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::loader::settings::{LoaderSettings, OnNode, ResolvedLoader};
 use crate::number::{Amount, Count, Factor, Positive};
+use crate::role::Role;
 use crate::run::MOST_STEPS;
 use crate::sync::{Framework, Latencies, OfModel, Sync, SyncSettings};
 use crate::{Cluster, Dataset, Storage};
@@ -51,84 +52,117 @@ const NO_MODEL: ResolvedModel = ResolvedModel {
 pub(crate) struct JobSettings {
     /// Name, for reports and for `--set job.NAME.batch=64`.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(crate) name: Field<String>,
     /// Independent copies of this job (default: 1).
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(crate) copies: Field<Count<1, 1_000_000>>,
     /// Nodes of each copy (default: 1).
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(crate) nodes: Field<Count<1, 1_000_000>>,
     /// Names of the jobs that must have ended before this job begins (default: none).
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) after: Field<List<String>>,
     /// Start time of the first copy; with `after`, the delay after the last job in that list has ended (default: 0 s).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) start: Field<Amount<Time>>,
     /// Time from one copy's start to the next's (default: 0 s).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) stagger: Field<Amount<Time>>,
     /// Whether copies start at "regular" times, or as a "poisson" process, in which `stagger` is the mean time between
     /// starts (default: "regular").
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) arrivals: Field<Arrivals>,
     /// Number of steps after which each copy ends (default: as `[run]` says).
+    #[schemars(extend("x-role" = Role::Output))]
     pub(super) steps: Field<Count<1, MOST_STEPS>>,
     /// Passes over the data set after which each copy ends; may be a fraction (default: as `[run]` says).
+    #[schemars(extend("x-role" = Role::Output))]
     pub(super) epochs: Field<Factor>,
     /// Name of the data set.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     dataset: Field<String>,
     /// Name of the storage that the data set is on.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     storage: Field<String>,
     /// How nodes, or ranks with loaders of their own, split the samples of each epoch (default: "strided").
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) sampler: Field<Split>,
     /// Number of nodes that hold each file of the data set, for storage inside the nodes: the other nodes read the file
     /// from these, over both NICs (default: all nodes hold all files).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) replicas: Field<Count<1, 1_000_000>>,
     /// Copy the data set to the nodes first: `{ to = "nvme", streams = 8 }` (default: loaders read it from `storage`).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) copy: Field<StagingSettings>,
     /// Keep samples in memory as they are after decoding: `{ capacity = "100 GB" }` (default: none).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) decoded_cache: Field<DecodedSettings>,
     /// Samples per model copy and step; set either this or `global_batch`.
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) batch: Field<Count<1, 1_000_000_000>>,
     /// Samples per step of all model copies of a job copy together; each model copy gets an equal part.
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) global_batch: Field<Count<1, 1_000_000_000>>,
     /// How often a model copy takes a fresh batch: a number of steps, at least 1 and possibly a fraction, or
     /// `{ adaptive = { level = "512 samples", max = 16 } }` (default: 1).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) batch_interval: Field<IntervalSettings>,
     /// What the last buffer does when it is full (default: "bounded").
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) queue: Field<QueueKind>,
     /// Samples in the last buffer at the start: "full" or a number (default: none).
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) prefill: Field<Prefill>,
     /// The loader, which reads and prepares samples and fills the queue of the trainer.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) loader: Field<LoaderSettings>,
     /// The model that is trained, with its step time and device.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) model: Field<ModelSettings>,
     /// How the model is copied to GPUs and split over them (default: one copy on each node).
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) parallel: Field<ParallelSettings>,
     /// How model copies exchange gradients or parameters after their steps (default: in no time).
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) sync: Field<SyncSettings>,
     /// Steps of a model copy whose gradients are accumulated before an update; gradients are exchanged after the last
     /// of these steps (default: 1).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) accumulation: Field<Count<1, 1_000_000>>,
     /// Memory that each worker of the loaders takes. Together with full buffers, it leaves less of the node's memory
     /// for the page cache (default: 0 B).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) worker_memory: Field<Amount<Size>>,
     /// CPU time, in core-seconds, that a loader's worker needs to hand an item on to the next stage or the queue
     /// (default: as the profile says, or 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) hand_off: Field<Amount<Time>>,
     /// Cores that each copy of the job may use on each node, as a control group's quota; may be a fraction (default:
     /// all).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) cpu_quota: Field<Factor>,
     /// Threads that share a worker's computing for one sample, as OpenMP's or OpenCV's do (default:
     /// none).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) inner_threads: Field<InnerSettings>,
     /// Rate at which a core that works for the loader reads and writes memory (default: none).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) memory_traffic: Field<Positive<Bandwidth>>,
     /// Number of epochs that training is assumed to need to reach a target, from which the time to accuracy follows
     /// (default: not set, and no time to accuracy is reported).
+    #[schemars(extend("x-role" = Role::Output))]
     pub(super) accuracy: Field<AccuracySettings>,
     /// Checkpoints that the job writes from time to time, and from which it resumes after a failure (default: no
     /// checkpoints).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) checkpoint: Field<CheckpointSettings>,
     /// How the job's nodes fail (default: they do not).
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) failures: Field<FailureSettings>,
 }
 

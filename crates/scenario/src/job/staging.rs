@@ -8,6 +8,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Count;
+use crate::role::Role;
 use crate::{Cluster, Dataset, Operation};
 use schemars::JsonSchema;
 
@@ -59,14 +60,18 @@ pub(super) struct StagingSettings {
     /// Name of the storage that the data set is copied to and then read from: a `local-disk` or `memory` in each node,
     /// or a storage that all nodes share.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) to: Field<String>,
     /// Number of files that a node copies concurrently (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     streams: Field<Count<1, 10_000>>,
     /// Share of the data set that each node copies: "all", or "part", an equal part for each node. With "part", a node
     /// reads the other files from the nodes that hold them (default: "all").
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) share: Field<Share>,
     /// Make the data set from another one on the way: `{ from = "jpegs", compute = "5 ms" }` (default:
     /// copy it as it is).
+    #[schemars(extend("x-role" = Role::Identity))]
     convert: Field<ConvertSettings>,
 }
 

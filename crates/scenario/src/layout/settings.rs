@@ -5,6 +5,7 @@ use crate::check::Check;
 use crate::document::{NodeId, ROOT};
 use crate::field::Field;
 use crate::number::{Amount, Count, Factor, Positive};
+use crate::role::Role;
 use crate::{Dataset, Distribution};
 use forebay_model::units::{Size, Time};
 use schemars::JsonSchema;
@@ -47,8 +48,10 @@ pub(crate) enum LayoutSettings {
 pub(crate) struct RangeSettings {
     /// Size of one request: a larger sample is fetched in several requests (default: each sample is fetched in one
     /// request).
+    #[schemars(extend("x-role" = Role::Choice))]
     request: Field<Positive<Size>>,
     /// Number of requests that a reader has in progress at once (default: 1, one after the other).
+    #[schemars(extend("x-role" = Role::Limit))]
     readahead: Field<Count<1, 10_000>>,
 }
 
@@ -58,8 +61,10 @@ pub(crate) struct RangeSettings {
 pub(crate) struct ShardSettings {
     /// Samples in a shard.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     samples: Field<Count<1, 1_000_000_000_000>>,
     /// Size of one request (default: "1 MiB").
+    #[schemars(extend("x-role" = Role::Choice))]
     request: Field<Positive<Size>>,
 }
 
@@ -69,11 +74,14 @@ pub(crate) struct ShardSettings {
 pub(crate) struct WebdatasetSettings {
     /// Samples in a shard.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     samples: Field<Count<1, 1_000_000_000_000>>,
     /// Size of one request (default: "1 MiB").
+    #[schemars(extend("x-role" = Role::Choice))]
     request: Field<Positive<Size>>,
     /// Number of files in the tar file for each sample; all but the first, such as labels, take one block of 512 B
     /// (default: 1).
+    #[schemars(extend("x-role" = Role::Identity))]
     members: Field<Count<1, 1000>>,
 }
 
@@ -82,6 +90,7 @@ pub(crate) struct WebdatasetSettings {
 #[serde(deny_unknown_fields)]
 pub(crate) struct LmdbSettings {
     /// Size of a page of the B-tree, which is the page size of the system's memory (default: "4 KiB").
+    #[schemars(extend("x-role" = Role::Identity))]
     page: Field<Positive<Size>>,
 }
 
@@ -91,15 +100,20 @@ pub(crate) struct LmdbSettings {
 pub(crate) struct ParquetSettings {
     /// Samples in a row group.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     row_group: Field<Count<1, 1_000_000_000_000>>,
     /// Row groups in a file (default: 1).
+    #[schemars(extend("x-role" = Role::Choice))]
     row_groups: Field<Count<1, 1_000_000>>,
     /// Column chunks that are read from each row group, each by one request (default: 1).
+    #[schemars(extend("x-role" = Role::Identity))]
     columns: Field<Count<1, 100_000>>,
     /// Share of a row group's bytes that is read (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     read: Field<Factor>,
     /// Core-seconds to decompress each byte that is read, all before the row group's first sample is available
     /// (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     decompress: Field<Amount<Time>>,
 }
 

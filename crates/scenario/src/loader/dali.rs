@@ -8,6 +8,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Amount, Count, Factor};
+use crate::role::Role;
 use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,16 +22,21 @@ use serde::Deserialize;
 pub(crate) struct Dali {
     /// `num_threads`: threads of the host's stage in each pipeline.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     threads: Field<Count<1, 100_000>>,
     /// Readers in each pipeline: a reader operator reads ahead in one thread of its own (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     readers: Field<Count<1, 100_000>>,
     /// `prefetch_queue_depth`: number of batches in each pipeline's buffer behind the host's stage, and also in the buffer
     /// behind the GPU's stage (default: 2).
+    #[schemars(extend("x-role" = Role::Limit))]
     prefetch_queue_depth: Field<Count<1, 1_000_000>>,
     /// Core-seconds to decode a sample on the host: a time, or by its bytes and pixels (default: as the profile says if
     /// the samples are images and `gpu` is not set, otherwise 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     decode: Field<DecodeSettings>,
     /// Decoding of samples on the GPU (default: the GPU decodes nothing, and decoded samples are copied to it).
+    #[schemars(extend("x-role" = Role::Choice))]
     gpu: Field<OnGpu>,
 }
 
@@ -40,8 +46,10 @@ pub(crate) struct Dali {
 struct OnGpu {
     /// GPU-seconds to decode a sample, on a GPU of speed 1; samples are copied to the GPU as stored.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     decode: Field<Amount<Time>>,
     /// Part of the GPU that the stage can use at once (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     occupancy: Field<Factor>,
 }
 

@@ -5,6 +5,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Factor, Positive};
+use crate::role::Role;
 use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,12 +22,15 @@ const SHORTEST: f64 = 100e-6;
 pub(super) struct GeneratorSettings {
     /// `use_multiprocessing`: whether workers are processes. Each process iterates over its own copy of the generator,
     /// and waits for room in the queue; threads instead poll for room, by default every 50 ms (default: false).
+    #[schemars(extend("x-role" = Role::Choice))]
     processes: Field<bool>,
     /// Share of the delivered samples that no worker has delivered before: less than 1 if the generator is not safe for
     /// several workers (default: 1/workers for processes, because all begin with the same samples; 1 for threads).
+    #[schemars(extend("x-role" = Role::Identity))]
     distinct: Field<Factor>,
     /// `wait_time`: time for which a trainer that finds no batch, or a worker that finds enough batches, sleeps
     /// before it looks again (default: 50 ms).
+    #[schemars(extend("x-role" = Role::Limit))]
     wait_time: Field<Positive<Time>>,
 }
 

@@ -11,6 +11,7 @@ use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Amount, Count, Positive, Share};
+use crate::role::Role;
 use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,26 +28,35 @@ const POLL: f64 = 0.1;
 pub(crate) struct Keras {
     /// `workers` of `fit`: workers of one enqueuer; 0: the trainer itself makes batches, between its steps.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     workers: Field<Count<0, 100_000>>,
     /// Maximum number of batches in the queue of one enqueuer, which holds them as futures; workers beyond the number of
     /// batches that it has room for are idle (default: 10).
+    #[schemars(extend("x-role" = Role::Limit))]
     max_queue_size: Field<Count<1, 1_000_000>>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     decode: Field<DecodeSettings>,
     /// Core-seconds of a worker to put a batch together and hand it over (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     collate: Field<Varying<Time>>,
     /// `use_multiprocessing`: workers are processes, otherwise threads (default: false).
+    #[schemars(extend("x-role" = Role::Choice))]
     use_multiprocessing: Field<bool>,
     /// Share of a thread's computing in which it holds the interpreter's lock (default: 0).
+    #[schemars(extend("x-role" = Role::Limit))]
     gil: Field<Share>,
     /// Rate at which a worker process hands over the decoded bytes of a batch through pickling and a pipe, which
     /// keeps its core busy (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     ipc: Field<Positive<Bandwidth>>,
     /// Time to start each worker, one after the other, at the beginning of each epoch (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     start: Field<Amount<Time>>,
     /// Keras' old `GeneratorEnqueuer` over a generator, if it is used instead (default: `OrderedEnqueuer` over a
     /// `Sequence`).
+    #[schemars(extend("x-role" = Role::Choice))]
     generator: Field<GeneratorSettings>,
 }
 

@@ -6,6 +6,7 @@ use crate::distribution::or_table::{Table, TimeOr};
 use crate::distribution::settings::Varying;
 use crate::field::Field;
 use crate::number::{Positive, Share};
+use crate::role::Role;
 use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,11 +16,14 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct PinSettings {
     /// Core-seconds for each batch, in addition to the copy of its bytes (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     work: Field<Varying<Time>>,
     /// Rate at which the thread copies the decoded bytes of a batch (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<Positive<Bandwidth>>,
     /// Share of the thread's computing in which it holds the interpreter's lock of the trainer, for which it
     /// competes with `launch` and with workers that are threads (default: 0).
+    #[schemars(extend("x-role" = Role::Limit))]
     gil: Field<Share>,
 }
 

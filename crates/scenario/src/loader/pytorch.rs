@@ -12,6 +12,7 @@ use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Amount, Count, Positive, Share};
+use crate::role::Role;
 use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,43 +25,58 @@ use serde::Deserialize;
 pub(crate) struct Pytorch {
     /// `num_workers`: processes of one loader; 0: the trainer itself reads and decodes, between its steps.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     workers: Field<Count<0, 100_000>>,
     /// `prefetch_factor`: batches that are requested ahead for each worker (default: 2).
+    #[schemars(extend("x-role" = Role::Limit))]
     prefetch_factor: Field<Count<1, 100_000>>,
     /// `in_order`: hand out batches in the order of the sampler; otherwise as they are finished
     /// (default: true).
+    #[schemars(extend("x-role" = Role::Choice))]
     in_order: Field<bool>,
     /// `persistent_workers`: workers live on from epoch to epoch (default: false).
+    #[schemars(extend("x-role" = Role::Choice))]
     persistent_workers: Field<bool>,
     /// `IterableDataset` whose files are distributed among the workers: each worker makes whole batches from its
     /// own files, and gets no more requests when it has read them (default: false: map style, any worker makes any
     /// batch).
+    #[schemars(extend("x-role" = Role::Identity))]
     iterable: Field<bool>,
     /// `drop_last`: drop the samples that do not fill a batch at the end of an epoch, or at the end of a worker's
     /// own files; otherwise they are a smaller batch (default: false).
+    #[schemars(extend("x-role" = Role::Identity))]
     drop_last: Field<bool>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     decode: Field<DecodeSettings>,
     /// Time in which a worker does nothing for a sample: a remote service, a sleep (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     delay: Field<Varying<Time>>,
     /// Core-seconds of a worker to collate a batch and hand it over (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     collate: Field<Varying<Time>>,
     /// `pin_memory`: core-seconds that the pinning thread needs for a batch, or a table in which they depend on the
     /// batch's bytes (default: no pinning thread).
+    #[schemars(extend("x-role" = Role::Limit))]
     pin_memory: Field<TimeOr<PinSettings>>,
     /// Whether each batch is copied to its device over the PCIe link: while steps run if it is pinned, otherwise by
     /// the trainer, which waits for the copy (default: false).
+    #[schemars(extend("x-role" = Role::Choice))]
     to_device: Field<bool>,
     /// Kind of workers: "process" or "thread" (default: "process").
+    #[schemars(extend("x-role" = Role::Choice))]
     worker_kind: Field<WorkerKind>,
     /// Share of a thread's computing in which it holds the interpreter's lock (default: 0).
+    #[schemars(extend("x-role" = Role::Limit))]
     gil: Field<Share>,
     /// Rate at which a worker process hands over the decoded bytes of a batch through pickling and shared memory,
     /// which keeps its core busy (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     ipc: Field<Positive<Bandwidth>>,
     /// Time to start each worker, one after the other, at the beginning of each epoch, or only of the first one if
     /// workers are persistent (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     start: Field<Amount<Time>>,
 }
 

@@ -9,6 +9,7 @@ use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::number::{Count, Positive};
+use crate::role::Role;
 use forebay_model::units::{self, Bandwidth, Batches, Samples, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -24,23 +25,31 @@ pub(super) const MOST_ITEMS: u64 = 1_000_000_000;
 pub(crate) struct StageSettings {
     /// Name, for reports and traces.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
     name: Field<String>,
     /// Number of workers in each loader: one on each node or, with `loaders = "per-rank"`, one for each model copy.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     workers: Field<Count<1, 1_000_000>>,
     /// Items of this stage, samples or batches (default: "sample").
+    #[schemars(extend("x-role" = Role::Choice))]
     unit: Field<Unit>,
     /// Work for each sample of an item, one after the other (default: none).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_sample: Field<List<OperationSettings>>,
     /// Work for an item as a whole, after the work for its samples (default: none).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_item: Field<List<OperationSettings>>,
     /// Order in which items enter the buffer (default: "any").
+    #[schemars(extend("x-role" = Role::Choice))]
     order: Field<Order>,
     /// Items that fit into the buffer: a number of items, samples or batches.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) buffer: Field<BufferSize>,
     /// Number of items that stay in the buffer as long as more items may arrive, as in a shuffle buffer: a number of
     /// items, samples or batches (default: none).
+    #[schemars(extend("x-role" = Role::Identity))]
     kept: Field<BufferSize>,
 }
 

@@ -11,6 +11,7 @@ use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Positive;
+use crate::role::Role;
 use forebay_model::units::{Samples, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,24 +27,32 @@ const LARGEST_PREFETCH: u64 = 1 << 20;
 pub(crate) struct TfData {
     /// `num_parallel_calls` of `interleave`: files read at once by one pipeline; with "auto" at most one for each core
     /// (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     parallel_reads: Field<Tunable<100_000>>,
     /// `num_parallel_calls` of `map`: samples decoded at once by one pipeline; with "auto" at most one for each core.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     parallel_calls: Field<Tunable<100_000>>,
     /// `buffer_size` of `shuffle`, between `interleave` and `map`: the buffer is full before the first sample leaves
     /// it, and stays full as long as more samples may arrive (default: no shuffling).
+    #[schemars(extend("x-role" = Role::Identity))]
     shuffle: Field<Positive<Samples>>,
     /// `deterministic`: samples stay in the order of files (default: true).
+    #[schemars(extend("x-role" = Role::Choice))]
     deterministic: Field<bool>,
     /// `buffer_size` of `prefetch`: batches, each for one model copy, made ahead by a thread of its own; with "auto" 1 batch at first, and
     /// twice as many whenever the buffer was full and then ran empty (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     prefetch: Field<Tunable<1_000_000>>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     decode: Field<DecodeSettings>,
     /// Time in which a call does nothing for a sample: a remote service, a sleep (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     delay: Field<Varying<Time>>,
     /// Core-seconds to put a batch together (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     collate: Field<Varying<Time>>,
 }
 

@@ -8,6 +8,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Amount, Count, Positive};
+use crate::role::Role;
 use forebay_model::units::Samples;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,17 +21,22 @@ use serde::Deserialize;
 pub(crate) struct TfQueue {
     /// Number of threads that enqueue samples into one queue.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     threads: Field<Count<1, 1_000_000>>,
     /// Samples that fit into the queue; at least one batch.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     pub(super) capacity: Field<Positive<Samples>>,
     /// `min_after_dequeue` of a shuffle queue: number of samples that stay in it as long as more samples may arrive
     /// (default: none).
+    #[schemars(extend("x-role" = Role::Identity))]
     min_after_dequeue: Field<Amount<Samples>>,
     /// A queue of stored samples in front of this queue, and the readers that fill it (default: none).
+    #[schemars(extend("x-role" = Role::Limit))]
     examples: Field<Examples>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     decode: Field<DecodeSettings>,
 }
 
@@ -40,11 +46,14 @@ pub(crate) struct TfQueue {
 struct Examples {
     /// Number of threads that read for one queue.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     readers: Field<Count<1, 1_000_000>>,
     /// Samples that fit into the queue.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Samples>>,
     /// Number of samples that stay in the queue as long as more samples may arrive (default: none).
+    #[schemars(extend("x-role" = Role::Identity))]
     min_after_dequeue: Field<Amount<Samples>>,
 }
 

@@ -8,6 +8,7 @@ use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Positive;
+use crate::role::Role;
 use forebay_model::units::{Bandwidth, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,21 +20,29 @@ pub(crate) struct FileServer {
     /// Bandwidth of the server for all transfers together; a list has one entry for each number of concurrent
     /// transfers.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
     /// Highest bandwidth of one transfer (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_stream: Field<Positive<Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Varying<Time>>,
     /// File opens per second that the server can serve (default: infinite). Reads are not counted. A data sheet often counts several
     /// operations for each file (lookup, open, read, close): divide its figure by their number.
+    #[schemars(extend("x-role" = Role::Limit))]
     operations: Field<Positive<Rate>>,
     /// Capacity of the server for data sets that jobs copy to it (default: as much as they copy).
+    #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the server (default: as that of reads).
+    #[schemars(extend("x-role" = Role::Limit))]
     write_bandwidth: Field<Positive<Bandwidth>>,
     /// Core time that each request costs the reading node; the request's time includes it (default: nothing).
+    #[schemars(extend("x-role" = Role::Limit))]
     cpu: Field<CpuSettings>,
     /// Cache of the server's files on a tier of each node (default: nothing).
+    #[schemars(extend("x-role" = Role::Limit))]
     cache: Field<CacheSettings>,
 }
 

@@ -10,6 +10,7 @@ use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Positive;
 use crate::reading::read_law;
+use crate::role::Role;
 use forebay_model::law::ReadLaw;
 use forebay_model::units::{Bandwidth as BytesPerSecond, Rate, Size, Time};
 use schemars::JsonSchema;
@@ -21,28 +22,37 @@ use serde::Deserialize;
 pub(crate) struct LocalDisk {
     /// Bandwidth of a node's disk for all transfers together; a list has one entry for each number of concurrent transfers
     /// (default: as the profile says).
+    #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
     /// Highest bandwidth of one transfer (default: as the profile says, or infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_stream: Field<Positive<BytesPerSecond>>,
     /// Time from request to first byte (default: as the profile says, or 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Varying<Time>>,
     /// File opens per second that a node's disk can serve (default: as the profile says, or infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     operations: Field<Positive<Rate>>,
     /// How files are read: "direct": past the page cache (`O_DIRECT`), so that every epoch reads from the disk; "cold": through a
     /// page cache that is empty at the start; "warm": from the node's page cache, which holds all files from the start, so that
     /// the disk's limits do not apply to reads; "emulated": as "direct", except that live runs keep the files in the page cache
     /// and hold reads to the limits that the scenario sets, so that another disk than the machine's own can be run (default:
     /// "cold").
+    #[schemars(extend("x-role" = Role::Choice))]
     access: Field<Access>,
     /// Core time that each request costs the node; the request's time includes it (default: as the profile says, or nothing).
+    #[schemars(extend("x-role" = Role::Limit))]
     cpu: Field<CpuSettings>,
     /// Seek time of a hard disk, for each request that does not begin where the previous request ended; the disk's arm serves
     /// one request at a time (default: there is no arm).
+    #[schemars(extend("x-role" = Role::Limit))]
     seek: Field<Positive<Time>>,
     /// Capacity of each node's disk for data that is copied to it (default: none).
+    #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
     /// Bandwidth of a node's writes, which share the disk with its reads (default: as that of
     /// reads).
+    #[schemars(extend("x-role" = Role::Limit))]
     write_bandwidth: Field<Positive<BytesPerSecond>>,
 }
 

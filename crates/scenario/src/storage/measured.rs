@@ -8,6 +8,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::number::{Count, Positive};
+use crate::role::Role;
 use forebay_model::law::Throughput;
 use forebay_model::units::{Bandwidth, Size};
 use schemars::JsonSchema;
@@ -24,19 +25,25 @@ const MOST: usize = 1000;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Measured {
     /// Whether all nodes share the storage, behind their NICs (default: false, each has its own).
+    #[schemars(extend("x-role" = Role::Identity))]
     remote: Field<bool>,
     /// Sizes of requests, ascending.
+    #[schemars(extend("x-role" = Role::Identity))]
     sizes: Field<List<Positive<Size>>>,
     /// Numbers of requests in progress at once, ascending.
+    #[schemars(extend("x-role" = Role::Identity))]
     requests: Field<List<Count<1, 1_000_000>>>,
     /// Throughput of all requests together: a row for each of `sizes`, with a value for each of `requests`.
+    #[schemars(extend("x-role" = Role::Limit))]
     throughput: Field<List<List<Positive<Bandwidth>>>>,
     /// File with a size, a number of requests and a throughput on each line, looked up beside the
     /// scenario: numbers in SI units (`65536,4,2e8`) or quantities (`64 KiB,4,200 MB/s`).
+    #[schemars(extend("x-role" = Role::Identity))]
     file: Field<String>,
     /// Kind of access. The scenario's profile gives the throughput that was measured with this kind of access and
     /// with the layout of the data on this storage. Only "cold" reads go through the page cache. The uncertainty of these measurements is unknown: each run of
     /// `--uncertainty` uses them unchanged.
+    #[schemars(extend("x-role" = Role::Identity))]
     profile: Field<Access>,
 }
 

@@ -7,6 +7,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Positive;
+use crate::role::Role;
 use forebay_model::units::{self, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,11 +17,14 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Memory {
     /// Bandwidth of a node's memory (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
     /// Capacity of each node's memory for data that is copied to it (default: the node's memory).
+    #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
     /// Bandwidth of a node's writes, which share the memory with its reads (default: as that of
     /// reads).
+    #[schemars(extend("x-role" = Role::Limit))]
     write_bandwidth: Field<Positive<units::Bandwidth>>,
 }
 

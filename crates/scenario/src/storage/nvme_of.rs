@@ -8,6 +8,7 @@ use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Positive};
+use crate::role::Role;
 use forebay_model::units::{Bandwidth as BytesPerSecond, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,33 +25,44 @@ pub(crate) struct NvmeOf {
     /// Bandwidth of the target for all transfers together; a list has one entry for each number of concurrent
     /// transfers.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
     /// I/O queues of each node: `nr-io-queues` of `nvme connect`. Worker number `i` of a node uses queue `i` modulo
     /// `queues`.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     queues: Field<Count<1, 65_535>>,
     /// Maximum number of requests of a queue in progress at once, `queue-size` of `nvme connect`; further requests
     /// wait (default: 128).
+    #[schemars(extend("x-role" = Role::Limit))]
     queue_depth: Field<Count<1, 65_536>>,
     /// Bandwidth of a queue: over TCP, the bandwidth of one connection and of the core that serves it (default:
     /// infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     queue_bandwidth: Field<Positive<BytesPerSecond>>,
     /// Time from request to first byte (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Varying<Time>>,
     /// Requests per second of the target, all nodes together (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     operations: Field<Positive<Rate>>,
     /// How files are read: "direct": past the page cache (`O_DIRECT`), so that every epoch reads from the target; "cold": through
     /// a page cache that is empty at the start; "warm": from each node's page cache, which holds all files from the start, so
     /// that the target's limits do not apply to reads; "emulated": as "direct", except that live runs keep the files in the page
     /// cache and hold reads to the limits that the scenario sets (default: "cold").
+    #[schemars(extend("x-role" = Role::Choice))]
     access: Field<Access>,
     /// Core time that each request costs the reading node; the request's time includes it (default: nothing).
+    #[schemars(extend("x-role" = Role::Limit))]
     cpu: Field<CpuSettings>,
     /// Capacity of the target for data sets that jobs copy to it (default: as much as they copy).
+    #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the target (default: as that of reads).
+    #[schemars(extend("x-role" = Role::Limit))]
     write_bandwidth: Field<Positive<BytesPerSecond>>,
     /// Cache of the target's files on a tier of each node (default: nothing).
+    #[schemars(extend("x-role" = Role::Limit))]
     cache: Field<CacheSettings>,
 }
 

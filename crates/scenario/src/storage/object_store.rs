@@ -8,6 +8,7 @@ use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Positive};
+use crate::role::Role;
 use forebay_model::units::{self, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,22 +25,31 @@ const SHORTEST: f64 = 1e-3;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ObjectStore {
     /// Highest bandwidth of one connection (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_connection: Field<Positive<units::Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Varying<Time>>,
     /// Bandwidth of all requests together (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<Positive<units::Bandwidth>>,
     /// Requests per second that are served (default: all).
+    #[schemars(extend("x-role" = Role::Limit))]
     requests: Field<Positive<Rate>>,
     /// Number of requests that are served in a burst before the rate limits them (default: those of a second).
+    #[schemars(extend("x-role" = Role::Limit))]
     burst: Field<Count<1, 1_000_000_000>>,
     /// How refused requests are retried (default: as `first` and `most` are by default).
+    #[schemars(extend("x-role" = Role::Limit))]
     retry: Field<Retry>,
     /// Capacity of the object store for data sets that jobs copy to it (default: as much as they copy).
+    #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the object store (default: as that of reads).
+    #[schemars(extend("x-role" = Role::Limit))]
     write_bandwidth: Field<Positive<units::Bandwidth>>,
     /// Cache of the object store's files on a tier of each node (default: nothing).
+    #[schemars(extend("x-role" = Role::Limit))]
     cache: Field<CacheSettings>,
 }
 
@@ -48,8 +58,10 @@ pub(crate) struct ObjectStore {
 #[serde(deny_unknown_fields)]
 struct Retry {
     /// Maximum wait after the first refusal, doubled after each further one (default: 100 ms).
+    #[schemars(extend("x-role" = Role::Limit))]
     first: Field<Positive<Time>>,
     /// Maximum wait after any refusal (default: 20 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     most: Field<Positive<Time>>,
 }
 

@@ -8,6 +8,7 @@ use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Positive};
+use crate::role::Role;
 use forebay_model::units::{self, Rate, Size, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
@@ -23,30 +24,42 @@ const STRIPE: f64 = 1_048_576.0;
 pub(crate) struct ParallelFs {
     /// Number of storage targets.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     targets: Field<Count<1, 10_000>>,
     /// Bandwidth of each target.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     target_bandwidth: Field<Positive<units::Bandwidth>>,
     /// Maximum number of targets that a file is striped over (default: 1).
+    #[schemars(extend("x-role" = Role::Choice))]
     stripe_count: Field<Count<1, 10_000>>,
     /// Stripe size: bytes of a file on one target before the file goes on to the next target (default: 1 MiB).
+    #[schemars(extend("x-role" = Role::Choice))]
     stripe_size: Field<Positive<Size>>,
     /// Target on which every file begins, counted from 0, or "round-robin": each file begins on the target after
     /// the last target of the previous file, as Lustre places files (default: "round-robin").
+    #[schemars(extend("x-role" = Role::Choice))]
     stripe_offset: Field<StripeOffsetSettings>,
     /// Bandwidth of all transfers together (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<Positive<units::Bandwidth>>,
     /// Highest bandwidth of one transfer (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_stream: Field<Positive<units::Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Varying<Time>>,
     /// File opens per second that the metadata server can serve (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     operations: Field<Positive<Rate>>,
     /// Capacity of the file system for data sets that jobs copy to it (default: as much as they copy).
+    #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the file system (default: as that of reads).
+    #[schemars(extend("x-role" = Role::Limit))]
     write_bandwidth: Field<Positive<units::Bandwidth>>,
     /// Cache of the file system's files on a tier of each node (default: nothing).
+    #[schemars(extend("x-role" = Role::Limit))]
     cache: Field<CacheSettings>,
 }
 

@@ -11,6 +11,7 @@ use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::{Field, List, Named};
 use crate::number::{Amount, Positive};
+use crate::role::Role;
 use forebay_model::units;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
@@ -153,8 +154,10 @@ pub(super) fn time_or_none(
 #[serde(deny_unknown_fields)]
 pub(super) struct CpuSettings {
     /// Core time for each request (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     fixed: Field<Amount<units::Time>>,
     /// Core time for each byte (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_byte: Field<Amount<units::Time>>,
 }
 

@@ -6,6 +6,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, Named};
 use crate::number::Positive;
+use crate::role::Role;
 use forebay_model::law::CachePolicy;
 use forebay_model::units::{Bandwidth, Size};
 use schemars::JsonSchema;
@@ -68,15 +69,20 @@ pub enum CacheUnit {
 pub(super) struct CacheSettings {
     /// Name of the tier: a `local-disk` or `memory`.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     on: Field<String>,
     /// Bytes that the cache can hold on each node (default: the tier's `capacity`).
+    #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
     /// Which file or page is evicted for a new one (default: "lru").
+    #[schemars(extend("x-role" = Role::Choice))]
     policy: Field<CachePolicy>,
     /// Unit that is cached and evicted as a whole: "file", or "page", the bytes of one request (default: "file").
+    #[schemars(extend("x-role" = Role::Choice))]
     unit: Field<CacheUnit>,
     /// Whether the nodes of a job look into each other's caches before they read from the storage, and cache nothing
     /// that another of these nodes caches (default: false).
+    #[schemars(extend("x-role" = Role::Choice))]
     peers: Field<bool>,
 }
 

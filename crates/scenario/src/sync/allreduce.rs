@@ -14,6 +14,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Amount, Count, Positive, Share};
+use crate::role::Role;
 use forebay_collective::{Algorithm, Operation};
 use forebay_model::law::TransportLaw;
 use forebay_model::units::{Size, Time};
@@ -26,49 +27,65 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct AllreduceSettings {
     /// Bytes of all gradients (default: those of the catalogue's model).
+    #[schemars(extend("x-role" = Role::Limit))]
     gradients: Field<Positive<Size>>,
     /// Number of tensors of equal size that hold the gradients (default: not set, and buckets are cut anywhere).
+    #[schemars(extend("x-role" = Role::Identity))]
     tensors: Field<Count<1, MOST_TENSORS>>,
     /// Floating-point format in which the gradients of the catalogue's model are reduced: "fp32" or "fp16" (default:
     /// that of `model.precision`).
+    #[schemars(extend("x-role" = Role::Choice))]
     precision: Field<Precision>,
     /// Share of a step's time that backward takes, for gradients that are not the catalogue's (default: 2/3).
+    #[schemars(extend("x-role" = Role::Identity))]
     backward: Field<Share>,
     /// Bytes of gradients that form a bucket, which is reduced as soon as backward has filled it, or "all": one
     /// bucket for all gradients (default: "25 MiB", and the first at 1 MiB, as PyTorch does, with `loader.pytorch`,
     /// otherwise "all").
+    #[schemars(extend("x-role" = Role::Choice))]
     buckets: Field<BucketSize>,
     /// Tensor fusion: at regular times, reduce together the gradients that are ready, as Horovod does (default: not
     /// so).
+    #[schemars(extend("x-role" = Role::Choice))]
     fusion: Field<FusionSettings>,
     /// Whether gradients are reduced while backward goes on; with `parallel.zero`, also whether parameters are gathered
     /// ahead, while those gathered before are used. Without, nothing that ranks send each other is hidden by computing,
     /// as with DeepSpeed's `overlap_comm = false` (default: true).
+    #[schemars(extend("x-role" = Role::Choice))]
     overlap: Field<bool>,
     /// Updates from one averaging of parameters to the next, with nothing sent in between: local SGD (S. U. Stich,
     /// *Local SGD Converges Fast and Communicates Little*, ICLR 2019) (default: 1).
+    #[schemars(extend("x-role" = Role::Choice))]
     period: Field<Count<1, MOST_STEPS>>,
     /// Compression of gradients before they are sent (default: none).
+    #[schemars(extend("x-role" = Role::Choice))]
     compression: Field<CompressionSettings>,
     /// Algorithm of the collective: "ring", "binomial-tree", "recursive-doubling", "halving-doubling",
     /// "double-binary-tree", "hierarchical", "flat", "in-switch", or "auto" (default: "ring" with a `transport` of
     /// Gloo, gRPC or TCP, otherwise "auto").
+    #[schemars(extend("x-role" = Role::Choice))]
     algorithm: Field<AlgorithmName>,
     /// Algorithm inside nodes, for "hierarchical" (default: "ring").
+    #[schemars(extend("x-role" = Role::Choice))]
     inner: Field<AlgorithmName>,
     /// Algorithm across nodes, for "hierarchical" (default: "ring").
+    #[schemars(extend("x-role" = Role::Choice))]
     outer: Field<AlgorithmName>,
     /// Library whose choice of algorithm "auto" follows (default: "open-mpi" with a `transport` of MPI, otherwise
     /// "nccl").
+    #[schemars(extend("x-role" = Role::Choice))]
     library: Field<LibraryName>,
     /// Maximum size of the pieces in which a tree or chain forwards a buffer (default: whole buckets).
+    #[schemars(extend("x-role" = Role::Choice))]
     chunk: Field<Positive<Size>>,
     /// Transport that carries the gradients, and its costs in addition to the links' (default: nothing but the
     /// links).
+    #[schemars(extend("x-role" = Role::Choice))]
     transport: Field<TransportSettings>,
     /// How the time of a collective is simulated: "flow": each transfer shares links with everything else;
     /// "analytic": the collective takes its time on an idle network; "auto": "flow" up to a million transfers in a
     /// step, otherwise "analytic" (default: "auto").
+    #[schemars(extend("x-role" = Role::Output))]
     fidelity: Field<Fidelity>,
 }
 
@@ -82,8 +99,10 @@ const FUSION_CYCLE: f64 = 1e-3;
 #[serde(deny_unknown_fields)]
 struct FusionSettings {
     /// Maximum number of bytes that are reduced together (default: 128 MiB).
+    #[schemars(extend("x-role" = Role::Choice))]
     buffer: Field<Positive<Size>>,
     /// Time from one search for ready gradients to the next (default: 1 ms).
+    #[schemars(extend("x-role" = Role::Choice))]
     cycle: Field<Amount<Time>>,
 }
 

@@ -4,6 +4,7 @@ use super::gradients::Bucket;
 use crate::check::Check;
 use crate::field::Field;
 use crate::number::{Positive, Share};
+use crate::role::Role;
 use forebay_model::units::Bandwidth;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -49,10 +50,13 @@ pub(super) enum CompressionSettings {
 pub(super) struct CodingSettings {
     /// Bytes sent, indices included, ÷ bytes of the gradients.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     ratio: Field<Share>,
     /// Rate at which a GPU compresses its gradients (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     compress: Field<Positive<Bandwidth>>,
     /// Rate at which a GPU decompresses the bytes that it receives (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     decompress: Field<Positive<Bandwidth>>,
 }
 

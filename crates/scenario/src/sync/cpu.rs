@@ -2,6 +2,7 @@
 
 use crate::field::Field;
 use crate::number::Amount;
+use crate::role::Role;
 use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,8 +40,10 @@ impl MessageCpu {
 #[serde(deny_unknown_fields)]
 pub(super) struct CpuSettings {
     /// Core time for each message (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_message: Field<Amount<Time>>,
     /// Core time for each byte (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_byte: Field<Amount<Time>>,
 }
 

@@ -9,6 +9,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Positive};
+use crate::role::Role;
 use forebay_model::units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,22 +24,29 @@ pub(super) const MOST_STEPS: u64 = 1_000_000;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ElasticAveragingSettings {
     /// Bytes of all parameters (default: those of the catalogue's model).
+    #[schemars(extend("x-role" = Role::Limit))]
     parameters: Field<Positive<Size>>,
     /// Floating-point format in which the parameters of the catalogue's model are sent: "fp32" or "fp16" (default:
     /// that of `model.precision`).
+    #[schemars(extend("x-role" = Role::Choice))]
     precision: Field<Precision>,
     /// Steps from one exchange with the centre to the next.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     period: Field<Count<1, MOST_STEPS>>,
     /// Whether model copies wait for each other: "synchronous", "asynchronous", or `{ stale = 3 }`: at most 3
     /// exchanges ahead of the slowest (default: "asynchronous").
+    #[schemars(extend("x-role" = Role::Choice))]
     consistency: Field<Consistency>,
     /// Number of servers that hold the centre; each holds a part of it (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     servers: Field<Number>,
     /// Placement and hardware of each server (default: a node of its own, like the cluster's nodes).
+    #[schemars(extend("x-role" = Role::Limit))]
     server: Field<ServerSettings>,
     /// Transport that carries the parameters, and its costs in addition to the links' (default: nothing but the
     /// links).
+    #[schemars(extend("x-role" = Role::Choice))]
     transport: Field<TransportSettings>,
 }
 

@@ -10,6 +10,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Amount, Count, Positive};
+use crate::role::Role;
 use forebay_collective::{Algorithm, Operation};
 use forebay_model::law::TransportLaw;
 use forebay_model::units::{Size, Time};
@@ -23,34 +24,45 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct AveragingSettings {
     /// Updates from one averaging to the next (default: 1).
+    #[schemars(extend("x-role" = Role::Choice))]
     period: Field<Count<1, 1_000_000>>,
     /// Time that an averaging takes for each learner on a GPU besides moving bytes: launches of kernels, waits between streams
     /// (default: the `averaging` of this model on this GPU in the profile, which includes moving the bytes of this GPU's
     /// models; otherwise 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Amount<Time>>,
     /// Whether a learner goes on training after its own correction, while others still correct their models and while the
     /// models of GPUs are averaged (default: true, as in Crossbow; false on a `model.device` that is a real GPU, on which
     /// the learners of live runs wait for each other).
+    #[schemars(extend("x-role" = Role::Choice))]
     overlap: Field<bool>,
     /// Bytes of one model (default: those of the catalogue's model, in 32 bits).
+    #[schemars(extend("x-role" = Role::Limit))]
     parameters: Field<Positive<Size>>,
     /// Algorithm of the allreduce that averages reference models: one of the names of `sync.allreduce.algorithm`
     /// (default: "auto").
+    #[schemars(extend("x-role" = Role::Choice))]
     algorithm: Field<AlgorithmName>,
     /// Algorithm inside nodes, for "hierarchical" (default: "ring").
+    #[schemars(extend("x-role" = Role::Choice))]
     inner: Field<AlgorithmName>,
     /// Algorithm across nodes, for "hierarchical" (default: "ring").
+    #[schemars(extend("x-role" = Role::Choice))]
     outer: Field<AlgorithmName>,
     /// Library whose choice of algorithm "auto" follows (default: "open-mpi" with a `transport` of MPI, otherwise
     /// "nccl").
+    #[schemars(extend("x-role" = Role::Choice))]
     library: Field<LibraryName>,
     /// Maximum size of the pieces in which a tree or chain forwards a model (default: the whole model).
+    #[schemars(extend("x-role" = Role::Choice))]
     chunk: Field<Positive<Size>>,
     /// Transport that carries the models, and its costs in addition to the links' (default: nothing but the links).
+    #[schemars(extend("x-role" = Role::Choice))]
     transport: Field<TransportSettings>,
     /// How the time of a collective is simulated: "flow": each transfer shares links with everything else;
     /// "analytic": the collective takes its time on an idle network; "auto": "flow" up to a million transfers in a
     /// step, otherwise "analytic" (default: "auto").
+    #[schemars(extend("x-role" = Role::Output))]
     fidelity: Field<Fidelity>,
 }
 

@@ -10,6 +10,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Positive, Share};
+use crate::role::Role;
 use forebay_model::units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,30 +21,41 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ParameterServerSettings {
     /// Bytes of all parameters; gradients have as many bytes (default: those of the catalogue's model).
+    #[schemars(extend("x-role" = Role::Limit))]
     parameters: Field<Positive<Size>>,
     /// Number of tensors of equal size that hold the parameters (default: 1).
+    #[schemars(extend("x-role" = Role::Identity))]
     tensors: Field<Count<1, MOST_TENSORS>>,
     /// Floating-point format in which the parameters and gradients of the catalogue's model are sent: "fp32" or
     /// "fp16" (default: that of `model.precision`).
+    #[schemars(extend("x-role" = Role::Choice))]
     precision: Field<Precision>,
     /// Share of a step's time that backward takes, for parameters that are not the catalogue's (default: 2/3).
+    #[schemars(extend("x-role" = Role::Identity))]
     backward: Field<Share>,
     /// Bytes of gradients that form a bucket, which is pushed as soon as backward has filled it (default: all
     /// together).
+    #[schemars(extend("x-role" = Role::Choice))]
     buckets: Field<Positive<Size>>,
     /// Whether gradients are pushed while backward goes on (default: true).
+    #[schemars(extend("x-role" = Role::Choice))]
     overlap: Field<bool>,
     /// Compression of gradients before they are pushed (default: none).
+    #[schemars(extend("x-role" = Role::Choice))]
     compression: Field<CompressionSettings>,
     /// Whether model copies wait for each other: "synchronous", "asynchronous", or `{ stale = 3 }`: at most 3
     /// steps ahead of the slowest (default: "synchronous").
+    #[schemars(extend("x-role" = Role::Choice))]
     consistency: Field<Consistency>,
     /// Number of servers; each holds a part of the parameters (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     servers: Field<Number>,
     /// Placement and hardware of each server (default: a node of its own, like the cluster's nodes).
+    #[schemars(extend("x-role" = Role::Limit))]
     server: Field<ServerSettings>,
     /// Transport that carries gradients and parameters, and its costs in addition to the links' (default: nothing
     /// but the links).
+    #[schemars(extend("x-role" = Role::Choice))]
     transport: Field<TransportSettings>,
 }
 

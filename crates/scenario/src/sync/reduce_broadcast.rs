@@ -10,6 +10,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Amount, Count, Positive, Share};
+use crate::role::Role;
 use forebay_collective::{Algorithm, Operation};
 use forebay_model::units::{Size, Time};
 use schemars::JsonSchema;
@@ -21,43 +22,58 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReduceBroadcastSettings {
     /// Bytes of all parameters; gradients have as many bytes (default: those of the catalogue's model).
+    #[schemars(extend("x-role" = Role::Limit))]
     parameters: Field<Positive<Size>>,
     /// Number of tensors of equal size that hold the parameters (default: 1).
+    #[schemars(extend("x-role" = Role::Identity))]
     tensors: Field<Count<1, MOST_TENSORS>>,
     /// Floating-point format in which the parameters and gradients of the catalogue's model are sent: "fp32" or
     /// "fp16" (default: that of `model.precision`).
+    #[schemars(extend("x-role" = Role::Choice))]
     precision: Field<Precision>,
     /// Share of a step's time that backward takes, for parameters that are not the catalogue's (default: 2/3).
+    #[schemars(extend("x-role" = Role::Identity))]
     backward: Field<Share>,
     /// What is sent together: "packed": one buffer for all parameters and one for all gradients; "per-layer": a
     /// buffer for each layer of the catalogue's model, or for each tensor (default: "packed").
+    #[schemars(extend("x-role" = Role::Choice))]
     buffers: Field<Buffers>,
     /// Whether parameters are broadcast while forward goes on, each layer waiting for its own parameters, and
     /// gradients are reduced while backward goes on, as in S-Caffe (default: true; never for packed buffers).
+    #[schemars(extend("x-role" = Role::Choice))]
     overlap: Field<bool>,
     /// Time of the update at the root, while the other model copies wait (default: 0 s, the step's time includes the
     /// update).
+    #[schemars(extend("x-role" = Role::Limit))]
     update: Field<Amount<Time>>,
     /// Algorithm that broadcasts the parameters: "flat", "binomial-tree", "scatter-allgather", "ring" (a chain),
     /// "halving-doubling", "double-binary-tree", "hierarchical", "in-switch", or "auto" (default: "auto").
+    #[schemars(extend("x-role" = Role::Choice))]
     broadcast: Field<AlgorithmName>,
     /// Algorithm that reduces the gradients: one of the names of `broadcast` (default: "auto").
+    #[schemars(extend("x-role" = Role::Choice))]
     reduce: Field<AlgorithmName>,
     /// Algorithm inside nodes, for "hierarchical" (default: "binomial-tree").
+    #[schemars(extend("x-role" = Role::Choice))]
     inner: Field<AlgorithmName>,
     /// Algorithm across nodes, for "hierarchical" (default: "binomial-tree").
+    #[schemars(extend("x-role" = Role::Choice))]
     outer: Field<AlgorithmName>,
     /// Library whose choice of algorithm "auto" follows (default: "open-mpi" with a `transport` of MPI, otherwise
     /// "nccl").
+    #[schemars(extend("x-role" = Role::Choice))]
     library: Field<LibraryName>,
     /// Maximum size of the pieces in which a tree or chain forwards a buffer (default: whole buffers).
+    #[schemars(extend("x-role" = Role::Choice))]
     chunk: Field<Positive<Size>>,
     /// Transport that carries parameters and gradients, and its costs in addition to the links' (default: nothing
     /// but the links).
+    #[schemars(extend("x-role" = Role::Choice))]
     transport: Field<TransportSettings>,
     /// How the time of a collective is simulated: "flow": each transfer shares links with everything else;
     /// "analytic": the collective takes its time on an idle network; "auto": "flow" up to a million transfers in a
     /// step, otherwise "analytic" (default: "auto").
+    #[schemars(extend("x-role" = Role::Output))]
     fidelity: Field<Fidelity>,
 }
 

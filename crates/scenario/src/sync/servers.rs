@@ -5,6 +5,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Positive};
+use crate::role::Role;
 use forebay_model::units::Bandwidth;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -159,15 +160,20 @@ enum Split {
 #[serde(deny_unknown_fields)]
 pub(super) struct ServerSettings {
     /// Nodes that servers run on: "own": nodes of their own; "with-workers": the nodes of the job (default: "own").
+    #[schemars(extend("x-role" = Role::Choice))]
     placement: Field<Placement>,
     /// Bandwidth of a server's NIC in each direction (default: `cluster.network.nic`).
+    #[schemars(extend("x-role" = Role::Limit))]
     nic: Field<Positive<Bandwidth>>,
     /// Cores of a server (default: `cluster.node.cores`).
+    #[schemars(extend("x-role" = Role::Limit))]
     cores: Field<Count<1, 100_000>>,
     /// Rate at which one core adds pushed bytes to the parameters (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     update: Field<Positive<Bandwidth>>,
     /// How parameters are split among servers: "even": equally many bytes of each bucket; "buckets": whole buckets
     /// (default: "even").
+    #[schemars(extend("x-role" = Role::Choice))]
     split: Field<Split>,
 }
 

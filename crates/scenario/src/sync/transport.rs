@@ -5,6 +5,7 @@ use super::cpu::{CpuSettings, MessageCpu};
 use crate::check::Check;
 use crate::field::Field;
 use crate::number::{Amount, Positive, Share};
+use crate::role::Role;
 use forebay_collective::{Algorithm, Library};
 use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
@@ -59,25 +60,34 @@ pub(crate) enum TransportSettings {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Costs {
     /// Latency of a transfer inside a node (default: `cluster.node.intra.latency`).
+    #[schemars(extend("x-role" = Role::Limit))]
     latency_inside: Field<Amount<Time>>,
     /// Latency of a transfer between nodes (default: `cluster.network.latency`).
+    #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Amount<Time>>,
     /// Highest bandwidth of one transfer inside a node, even if the links are faster (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_stream_inside: Field<Positive<Bandwidth>>,
     /// Highest bandwidth of one transfer between nodes, even if the links are faster (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_stream: Field<Positive<Bandwidth>>,
     /// Share of the bandwidth between nodes that carries payload (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     efficiency: Field<Share>,
     /// Time for each tensor of a bucket before the bucket is reduced: negotiation, copies (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
     per_tensor: Field<Amount<Time>>,
     /// Rate at which a receiver adds received bytes to its own (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     sum: Field<Positive<Bandwidth>>,
     /// Core time that each message costs its sender's node and its receiver's node; messages compete with data
     /// loading for the cores (default: none).
+    #[schemars(extend("x-role" = Role::Limit))]
     cpu: Field<CpuSettings>,
     /// Name of a transport in the scenario's profile: the simulation uses the time that was measured for an
     /// allreduce among the job's ranks. The allreduce loads links as a ring of the measured bus bandwidth (default:
     /// not so).
+    #[schemars(extend("x-role" = Role::Identity))]
     profile: Field<String>,
 }
 

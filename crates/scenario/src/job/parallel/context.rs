@@ -7,6 +7,7 @@ use crate::document::NodeId;
 use crate::field::Field;
 use crate::job::model::ModelSettings;
 use crate::number::{Amount, Count};
+use crate::role::Role;
 use crate::sync::{AlgorithmName, Fidelity};
 use forebay_model::device_memory::portions;
 use forebay_model::units::Size;
@@ -59,20 +60,26 @@ pub enum KeyExchange {
 pub(crate) struct ContextSettings {
     /// GPUs that split each sequence.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) ranks: Field<Count<1, 10_000>>,
     /// Number of attention layers in the forward pass (default: one in each block of a transformer of the catalogue).
+    #[schemars(extend("x-role" = Role::Identity))]
     attentions: Field<Count<0, 100_000>>,
     /// Bytes of the keys and values of a sample in each attention layer (default: those of a transformer of the
     /// catalogue).
+    #[schemars(extend("x-role" = Role::Limit))]
     keys_values: Field<Amount<Size>>,
     /// When keys and values are exchanged: "overlapped" with the block's arithmetic, as ring attention does, or
     /// "exposed" before the attention, as Llama 3's training does (default: "overlapped").
+    #[schemars(extend("x-role" = Role::Choice))]
     exchange: Field<KeyExchange>,
     /// Algorithm of the exchange: "ring", "recursive-doubling", … or "auto" (default: "auto", as NCCL chooses).
+    #[schemars(extend("x-role" = Role::Choice))]
     algorithm: Field<AlgorithmName>,
     /// How collectives are simulated: "flow", each transfer shares links with all other traffic; "analytic", a
     /// collective takes its time on an idle network; or "auto", "flow" up to a million transfers in a step and
     /// otherwise "analytic" (default: "auto").
+    #[schemars(extend("x-role" = Role::Output))]
     fidelity: Field<Fidelity>,
 }
 

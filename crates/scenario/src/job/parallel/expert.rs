@@ -7,6 +7,7 @@ use crate::document::NodeId;
 use crate::field::Field;
 use crate::job::model::ModelSettings;
 use crate::number::{Amount, Count, Factor, Share};
+use crate::role::Role;
 use crate::sync::{AlgorithmName, Fidelity};
 use forebay_model::device_memory::{Portion, portions};
 use forebay_model::units::Size;
@@ -146,28 +147,37 @@ pub(crate) struct ExpertSettings {
     /// Model copies that hold all experts together; the number divides the number of experts and the number of model
     /// copies.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     ranks: Field<Count<1, 10_000>>,
     /// Number of expert layers (default: that of the catalogue's mixture-of-experts model).
+    #[schemars(extend("x-role" = Role::Identity))]
     layers: Field<Count<0, 100_000>>,
     /// Bytes of a sample's tokens that one layer sends to experts; a token counts once for each expert that it is sent to
     /// (default: those of the catalogue's mixture-of-experts model).
+    #[schemars(extend("x-role" = Role::Limit))]
     dispatched: Field<Amount<Size>>,
     /// Share of the model's parameters that belongs to experts (default: that of the catalogue's mixture-of-experts model).
+    #[schemars(extend("x-role" = Role::Identity))]
     parameters: Field<Share>,
     /// Share of a step's time in which experts compute (default: that of the catalogue's mixture-of-experts model, by FLOPs).
+    #[schemars(extend("x-role" = Role::Identity))]
     time: Field<Share>,
     /// Load imbalance: tokens of the busiest model copy's experts ÷ the mean over model copies, in each layer. No tokens are
     /// dropped. An all-to-all takes as long as if every model copy had as many tokens as the busiest (default: 1).
+    #[schemars(extend("x-role" = Role::Limit))]
     imbalance: Field<Factor>,
     /// Capacity factor: size of each expert's buffer ÷ the mean number of tokens of an expert. Buffers are padded to this size,
     /// and tokens beyond it are dropped (default: no limit).
+    #[schemars(extend("x-role" = Role::Choice))]
     capacity_factor: Field<Factor>,
     /// Algorithm of the all-to-alls that dispatch tokens: "flat", from each rank to each other rank directly, "bruck"
     /// or "auto" (default: "auto", as NCCL does).
+    #[schemars(extend("x-role" = Role::Choice))]
     algorithm: Field<AlgorithmName>,
     /// How collectives are simulated: "flow", each transfer shares links with all other traffic; "analytic", a
     /// collective takes its time on an idle network; or "auto", "flow" up to a million transfers in a step and
     /// otherwise "analytic" (default: "auto").
+    #[schemars(extend("x-role" = Role::Output))]
     fidelity: Field<Fidelity>,
 }
 

@@ -6,6 +6,7 @@ use crate::document::NodeId;
 use crate::field::Field;
 use crate::job::model::ModelSettings;
 use crate::number::{Amount, Count};
+use crate::role::Role;
 use crate::sync::{AlgorithmName, Fidelity};
 use forebay_model::device_memory::portions;
 use forebay_model::units::Size;
@@ -33,20 +34,26 @@ pub struct Tensor {
 pub(crate) struct TensorSettings {
     /// GPUs that split each layer.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) ranks: Field<Count<1, 10_000>>,
     /// Number of a stage's ranks on each node; the stage's other ranks are on the following nodes (default: all ranks
     /// of a stage are on one node).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) ranks_per_node: Field<Count<1, 10_000>>,
     /// Number of allreduces in the forward pass; backward has as many again (default: two in each block of a
     /// transformer of the catalogue).
+    #[schemars(extend("x-role" = Role::Identity))]
     allreduces: Field<Count<0, 100_000>>,
     /// Bytes of each allreduce for a sample (default: the hidden states of a transformer of the catalogue).
+    #[schemars(extend("x-role" = Role::Limit))]
     activations: Field<Amount<Size>>,
     /// Algorithm of the allreduces: "ring", "halving-doubling", … or "auto" (default: "auto", as NCCL chooses).
+    #[schemars(extend("x-role" = Role::Choice))]
     algorithm: Field<AlgorithmName>,
     /// How collectives are simulated: "flow", each transfer shares links with all other traffic; "analytic", a
     /// collective takes its time on an idle network; or "auto", "flow" up to a million transfers in a step and
     /// otherwise "analytic" (default: "auto").
+    #[schemars(extend("x-role" = Role::Output))]
     fidelity: Field<Fidelity>,
 }
 

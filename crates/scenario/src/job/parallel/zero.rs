@@ -6,6 +6,7 @@ use super::groups::GroupSettings;
 use crate::check::Check;
 use crate::field::Field;
 use crate::number::{Count, Positive, Share};
+use crate::role::Role;
 use forebay_model::units::Bandwidth;
 use schemars::JsonSchema;
 
@@ -15,20 +16,24 @@ use schemars::JsonSchema;
 pub(crate) struct ZeroSettings {
     /// ZeRO's stage, which says what is sharded: 1, the optimizer's values; 2, gradients too; 3, parameters too.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) stage: Field<Count<1, 3>>,
     /// Ranks that shard states among themselves: "all" data parallel ranks; "node", those of a node; or `{ size = 16 }`, as many
     /// neighbouring ranks. Groups hold the same states: ranks gather parameters and reduce-scatter gradients inside their
     /// group, and once in an update each shard of gradients is summed across groups by an allreduce. With stage 3 this is
     /// PyTorch FSDP's `HYBRID_SHARD` (with `set_requires_all_reduce`) and MiCS (Zhang et al., 2022; DeepSpeed's
     /// `mics_shard_size`) (default: "all").
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) groups: Field<GroupSettings>,
     /// With stage 3, ranks that also keep the gathered parameters, sharded among themselves, so that backward gathers them inside
     /// this group, as "node" or `{ size = 8 }`: hpZ of ZeRO++ (Wang et al., 2023; DeepSpeed's `zero_hpz_partition_size`).
     /// Forward still gathers from all ranks that shard the states (default: backward gathers as forward does).
+    #[schemars(extend("x-role" = Role::Choice))]
     pub(super) secondary: Field<GroupSettings>,
     /// Quantisation of the parameters that ranks gather: qwZ of ZeRO++ (Wang et al., 2023), DeepSpeed's
     /// `zero_quantized_weights`. `sync.allreduce.compression` leaves these parameters alone (default: parameters are
     /// gathered in `model.precision`).
+    #[schemars(extend("x-role" = Role::Choice))]
     quantised_weights: Field<QuantisedSettings>,
 }
 
@@ -38,10 +43,13 @@ pub(crate) struct ZeroSettings {
 struct QuantisedSettings {
     /// Bytes gathered, scales included, ÷ bytes of the parameters, above 0 and up to 1: 0.5 for 8 bits in place of 16.
     #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Limit))]
     ratio: Field<Share>,
     /// Rate at which a GPU quantises its shard before each gather (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     compress: Field<Positive<Bandwidth>>,
     /// Rate at which a GPU dequantises the bytes that it receives, before it uses the parameters (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
     decompress: Field<Positive<Bandwidth>>,
 }
 
