@@ -82,11 +82,16 @@ impl Document {
 
     /// Returns the present name of the key `key` of a table: if `key` is an old name, the new one.
     pub(super) fn present_name(&mut self, table: NodeId, key: &str) -> String {
-        let path = self.table_path(table);
-        let Some(new) = new_name(&path, key) else { return key.to_owned() };
-        let remark = renamed::remark(&path, key, new);
+        let Some((new, remark)) = self.renamed(table, key) else { return key.to_owned() };
         self.old_names.insert(remark);
         new.to_owned()
+    }
+
+    /// Returns the new name of the key `key` of a table, and the remark that it has one; `None` if it has none.
+    fn renamed(&self, table: NodeId, key: &str) -> Option<(&'static str, String)> {
+        let path = self.table_path(table);
+        let new = new_name(&path, key)?;
+        Some((new, renamed::remark(&path, key, new)))
     }
 
     /// Returns the path of a table, without names or positions of array elements.
@@ -181,7 +186,9 @@ impl Document {
         match change.edit() {
             Edit::Set(value) => self.set(change.path(), value, index),
             Edit::Unset => {
-                let found = self.find(change.path());
+                let mut old_names = Vec::new();
+                let found = self.find_with(change.path(), &mut old_names);
+                self.old_names.extend(old_names);
                 if found.is_empty() {
                     self.removed_nothing.push(index);
                 }
@@ -197,26 +204,31 @@ impl Document {
 
     /// Returns the nodes at `path`: of an array on the path that is not the last part, the element that the next part names, or
     /// all elements.
-    pub(super) fn find(&mut self, path: &[String]) -> Vec<NodeId> {
+    pub(super) fn find(&self, path: &[String]) -> Vec<NodeId> {
+        self.find_with(path, &mut Vec::new())
+    }
+
+    /// As [`Document::find`]; adds a remark for each old name of a key on the path.
+    fn find_with(&self, path: &[String], old_names: &mut Vec<String>) -> Vec<NodeId> {
         let mut at = vec![ROOT];
         for key in path {
-            at = at.into_iter().flat_map(|table| self.find_below(table, key)).collect();
+            at = at.into_iter().flat_map(|table| self.find_below(table, key, old_names)).collect();
         }
         at
     }
 
-    fn find_below(&mut self, id: NodeId, key: &str) -> Vec<NodeId> {
+    fn find_below(&self, id: NodeId, key: &str, old_names: &mut Vec<String>) -> Vec<NodeId> {
         match &self.node(id).kind {
-            Kind::List(elements) => {
-                let elements = elements.clone();
-                match self.element(&elements, key) {
-                    Some(one) => vec![one],
-                    None => elements.into_iter().flat_map(|e| self.find_below(e, key)).collect(),
-                }
-            }
+            Kind::List(elements) => match self.element(elements, key) {
+                Some(one) => vec![one],
+                None => elements.iter().flat_map(|&e| self.find_below(e, key, old_names)).collect(),
+            },
             Kind::Table(_) => {
-                let key = self.present_name(id, key);
-                self.member(id, &key).into_iter().collect()
+                let renamed = self.renamed(id, key);
+                let new = renamed.as_ref().map_or(key, |(new, _)| new);
+                let found = self.member(id, new);
+                old_names.extend(renamed.map(|(_, remark)| remark));
+                found.into_iter().collect()
             }
             _ => Vec::new(),
         }

@@ -68,7 +68,22 @@ fn end_of_quoted(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Override;
     use crate::document::quoted;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// System: a key with any name, and any text as its value. Expectation: both are read back from the override as it is shown
+        /// and sent.
+        #[test]
+        fn any_name_and_value_of_an_override_are_read_back(name in "\\PC+", text in "(?s).*") {
+            let key = format!("job.{}.queue", quoted(&name));
+            let change = Override::new(key, text.as_str().into());
+            prop_assert_eq!(change.path().to_vec(), ["job", &name, "queue"].map(str::to_owned).to_vec());
+            let json = serde_json::to_string(&change).expect("JSON");
+            prop_assert_eq!(serde_json::from_str::<Override>(&json).expect("an override"), change);
+        }
+    }
 
     #[test]
     fn quoted_parts_of_dotted_keys_may_hold_any_character() {

@@ -19,7 +19,7 @@ const AROUND: usize = 60;
 /// One problem: what is wrong, where, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, or the `--set key=value`, that causes the problem.
+    /// The file, or the option such as `--set key=value`, that causes the problem.
     pub file: String,
     /// Line, from 1; 0 if the problem is in the whole file or in an override.
     pub line: usize,

@@ -23,11 +23,10 @@ impl ScenarioFile {
                     let remedy = "give the key one value, `forebay sweep --vary \"KEY=[VALUE]\"`, or remove it from the file";
                     log.elsewhere(ROOT, Problem::new(change.to_string(), what, remedy));
                 }
-                _ if *change.edit() == Edit::Unset => {
-                    if document.removed_nothing().contains(&index) {
-                        self.refuse_removal(change, (document, index), log);
-                    }
+                _ if document.removed_nothing().contains(&index) => {
+                    self.refuse_removal(change, (document, index), log);
                 }
+                _ if *change.edit() == Edit::Unset => {}
                 [table, rest @ ..] if table == "sweep" => {
                     let at = deepest(document, change.path());
                     let remedy = match rest {

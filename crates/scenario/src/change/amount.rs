@@ -94,5 +94,5 @@ impl Amount {
     reason = "checked to be a whole number that a double holds"
 )]
 pub(super) fn whole(value: f64) -> Option<Value> {
-    (value.abs() < 9e15).then(|| Value(Tree::Integer(value as i128)))
+    (value.abs() < 9e15).then_some(Value(Tree::Integer(value as i128)))
 }

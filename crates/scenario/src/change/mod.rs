@@ -55,14 +55,15 @@ use crate::dotted::split_key;
 use crate::file::ScenarioFile;
 use crate::overrides::Override;
 use crate::value::Value;
+use std::borrow::Cow;
 
 /// What is done with the value of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
     /// The value becomes this many times as large, a distribution in all its quantiles.
     Times(f64),
-    /// The key gets this value.
-    Set(Value),
+    /// The key gets this value, in the text that `--set` takes: `each`, `true`, `[1, 2]`.
+    Set(Cow<'static, str>),
     /// The key is removed.
     Unset,
 }
@@ -116,16 +117,18 @@ impl Editor {
         let written = self.written(key);
         match change {
             Change::Unset => written.map(|(key, _)| Override::unset(key)),
-            Change::Set(value) => {
-                let same = written.is_some_and(|(_, id)| self.document.tree(id) == value.0);
-                (!same).then(|| Override::new(key, value.clone()))
+            Change::Set(text) => {
+                let change: Override = format!("{key}={text}").parse().ok()?;
+                let value = change.value().map(|value| &value.0);
+                let same = written.is_some_and(|(_, id)| Some(&self.document.tree(id)) == value);
+                (!same).then_some(change)
             }
             Change::Times(factor) => match written {
                 Some((key, id)) => {
                     let scaled = scale::scaled(&self.document.tree(id), *factor)?;
                     Some(Override::new(key, Value(scaled)))
                 }
-                None if self.document.clone().find(&split_key(key)?).is_empty() => {
+                None if self.document.find(&split_key(key)?).is_empty() => {
                     Some(Override::new(key, amount?.times(*factor)?))
                 }
                 None => None,
@@ -136,8 +139,7 @@ impl Editor {
     /// Returns the key and the node at a dotted key. Where a single value stands for the table around the key, these are the key and the
     /// node of the table. `None` if nothing or several values are there.
     fn written(&self, key: &str) -> Option<(String, NodeId)> {
-        // Looking up an old name of a key makes a remark, which this copy keeps.
-        let (path, mut document) = (split_key(key)?, self.document.clone());
+        let (path, document) = (split_key(key)?, &self.document);
         if let [id] = document.find(&path)[..] {
             return Some((key.to_owned(), id));
         }

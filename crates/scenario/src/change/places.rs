@@ -82,7 +82,7 @@ impl Editor {
     /// Returns whether a key names one place, which need not be written.
     fn names_one(&self, key: &str) -> bool {
         let path = crate::dotted::split_key(key);
-        path.is_some_and(|path| self.document.clone().find(&path).len() <= 1)
+        path.is_some_and(|path| self.document.find(&path).len() <= 1)
     }
 
     fn below(&self, place: Found, part: Part, (scenario, at): (&Scenario, At)) -> Vec<Found> {

@@ -281,9 +281,9 @@ fn keys_that_the_file_leaves_out_get_the_given_amount_in_their_usual_unit() {
     assert_eq!(line(pcie, &twice, amount(f64::INFINITY, AmountUnit::Bandwidth)), None);
     assert_eq!(line(pcie, &twice, None), None);
     assert_eq!(line(pcie, &Change::Unset, None), None);
-    let set = Change::Set(Value::from("mpi"));
+    let set = Change::Set("mpi".into());
     assert_eq!(line("job.0.x", &set, None).as_deref(), Some("--set job.0.x=mpi"));
-    assert_eq!(line("job.0.batch", &Change::Set(Value::from(4_i64)), None), None, "it has it");
+    assert_eq!(line("job.0.batch", &Change::Set("4".into()), None), None, "it has it");
     assert_eq!(line("job.batch", &twice, None), None, "the key of two jobs");
 }
 
