@@ -198,18 +198,7 @@ impl<D: Dimension> Quantity<D> {
 /// # Errors
 /// If a part has an unknown unit or is negative, or the units do not descend.
 fn sum_of_times(text: &str) -> Result<Option<f64>, UnitError> {
-    let mut parts = Vec::new();
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        let (number, after) = match split(rest) {
-            Err(UnitError::TooLarge) => return Err(UnitError::TooLarge),
-            Err(_) => return Ok(None),
-            Ok(part) => part,
-        };
-        let (name, next) = after.split_at(after.find(char::is_whitespace).unwrap_or(after.len()));
-        parts.push((number, name));
-        rest = next.trim_start();
-    }
+    let Some(parts) = parts(text)? else { return Ok(None) };
     if parts.len() < 2 {
         return Ok(None);
     }
@@ -223,6 +212,23 @@ fn sum_of_times(text: &str) -> Result<Option<f64>, UnitError> {
         (sum, last) = (sum + unit.si(number), unit.si(1.0));
     }
     if sum.is_finite() { Ok(Some(sum)) } else { Err(UnitError::TooLarge) }
+}
+
+/// Splits a text into numbers, each with the word behind it; `None` if it is anything else.
+fn parts(text: &str) -> Result<Option<Vec<(f64, &str)>>, UnitError> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (number, after) = match split(rest) {
+            Err(UnitError::TooLarge) => return Err(UnitError::TooLarge),
+            Err(_) => return Ok(None),
+            Ok(part) => part,
+        };
+        let (name, next) = after.split_at(after.find(char::is_whitespace).unwrap_or(after.len()));
+        parts.push((number, name));
+        rest = next.trim_start();
+    }
+    Ok(Some(parts))
 }
 
 impl<D: Dimension> FromStr for Quantity<D> {

@@ -1,6 +1,8 @@
 //! Quantities times a factor, in the units that they are written in.
 
-use super::{Batches, Dimension, FAMILIES, Quantity, Samples, Time, joined, split, sum_of_parts};
+use super::{
+    Batches, Dimension, FAMILIES, Quantity, Samples, Time, joined, parts, split, sum_of_times,
+};
 
 /// Number of significant digits of a product that is not a whole number: more than any unit of hardware is known to.
 const DIGITS: usize = 6;
@@ -23,7 +25,8 @@ pub fn scaled(text: &str, factor: f64) -> Option<String> {
         let product = rounded(number * factor);
         return (product.is_finite() && product != number).then(|| format!("{product} {name}"));
     }
-    let (whole, units) = (sum_of_parts::<Time>(text)?, text.split_whitespace().skip(1).step_by(2));
+    let whole = sum_of_times(text).ok()??;
+    let units = parts(text).ok()??.into_iter().map(|(_, unit)| unit);
     let product = rounded(whole * factor);
     (product.is_finite() && product != whole).then(|| in_parts(product, units.collect()))
 }

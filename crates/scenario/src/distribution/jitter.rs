@@ -90,7 +90,7 @@ impl Jitter {
                 })
             }
             Self::Empirical(kind) => {
-                check.no_effect(&kind.times, "the values are divided by their mean");
+                check.no_effect(kind.times.at, "the values are divided by their mean");
                 let values = read::<Time>(kind, check, at)?;
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
                 Some(Distribution::Empirical(values.iter().map(|value| value / mean).collect()))
