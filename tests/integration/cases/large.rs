@@ -272,6 +272,36 @@ fn a_run_ends_at_its_limit_of_events() {
 }
 
 #[test]
+fn a_run_may_reach_its_limit_of_events_at_the_instant_of_its_last_step() {
+    // System: four ranks whose last messages end at the same instant, which ends the last step; the run is cut off after each
+    // number of events of that step. Expectation: it ends there, with the same number of events at most as without a limit.
+    let text = r#"
+name = "together"
+run = { steps = 600, warm_up = "off" }
+cluster = { nodes = 4, node = { gpus = 1, cores = 4 }, network.nic = "1 GB/s" }
+storage.m.memory = {}
+dataset.d = { samples = 1000, sample_size = "1 kB" }
+[[job]]
+name = "j"
+nodes = 4
+dataset = "d"
+storage = "m"
+batch = 8
+loader.in-memory = {}
+model.step = "1 ms"
+sync.allreduce = { gradients = "10 MB", algorithm = "ring" }
+"#;
+    let scenario = written(text, &[]);
+    let every = |most_events| Options { every_transfer: true, most_events, ..Options::default() };
+    let all = sim::run(&scenario, 0, &every(None));
+    assert!(all.events > 2000, "runs are checked from some number of events on: {}", all.events);
+    for most in all.events - 60..=all.events {
+        let cut = sim::run(&scenario, 0, &every(Some(most)));
+        assert!(cut.events <= all.events && cut.makespan <= all.makespan, "{most}");
+    }
+}
+
+#[test]
 fn a_run_reports_its_progress() {
     let flows = [("run.steps", "2"), ("run.warm_up", "off")];
     let progress = Progress::default();
