@@ -3,7 +3,7 @@
 use super::runs::{near, repository, run, simulate, step, written};
 use super::support::forebay;
 use forebay::collective::{Across, Algorithm, Collective, Cost, Levels, Operation, closed_form};
-use forebay::report::Outcome;
+use forebay::report::{Outcome, Owner};
 use forebay::scenario::{ScenarioFile, Tree};
 
 /// Bytes of all gradients.
@@ -292,7 +292,7 @@ fn bytes_and_samples_of_unequal_nodes_are_all_accounted_for() {
 #[test]
 fn utilisation_of_nodes_is_relative_to_their_own_capacity() {
     // System: two kinds of nodes whose data arrive over NICs of 1 GB/s and 0.5 GB/s, at full rate. Expectation:
-    // both kinds of NICs are fully utilised, whatever their bandwidth.
+    // both kinds of NICs are fully utilised, whatever their bandwidth, and each kind is known by its group.
     let storage = "[storage.memory.file-server]\nbandwidth = \"100 GB/s\"";
     let groups = "[cluster.group.thin]\nnodes = 1\nnic = \"0.5 GB/s\"\n";
     let text = text(groups, 1, "copies = 3")
@@ -306,6 +306,12 @@ fn utilisation_of_nodes_is_relative_to_their_own_capacity() {
     assert_eq!((nic.count, nic.capacity), (3, 1e9));
     assert!(nic.utilisation > 0.98 && nic.utilisation_max <= 1.0 + 1e-9, "{}", nic.utilisation);
     assert!((nic.served / (2.5e9 * 20.0) - 1.0).abs() < 0.02, "{}", nic.served);
+    let [first, thin] = &nic.groups[..] else { panic!("two kinds: {:?}", nic.groups) };
+    let known = [first, thin].map(|of| (of.of.owner, of.count, of.capacity));
+    assert_eq!(known, [(Owner::Node, 2, 1e9), (Owner::Group(0), 1, 5e8)]);
+    near(first.served + thin.served, nic.served, "both kinds");
+    assert!((thin.served / (0.5e9 * 20.0) - 1.0).abs() < 0.02, "{}", thin.served);
+    assert!(thin.utilisation > 0.98 && thin.utilisation_max <= 1.0 + 1e-9, "{}", thin.utilisation);
 }
 
 #[test]

@@ -86,6 +86,7 @@ mod readahead;
 mod recovery;
 mod reference;
 mod refusals;
+mod renaming;
 mod report_text;
 mod restarts;
 mod root;

@@ -219,3 +219,42 @@ impl Part {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::scenario;
+
+    #[test]
+    fn resources_of_owners_with_the_same_name_stay_apart() {
+        let mut scenario = scenario();
+        scenario.storage[0].name = "node".into();
+        scenario.jobs[0].name = "node".into();
+        let storage = Resource::storage(0, Part::Operations);
+        let (job, node) = (Resource::job(0, Part::CpuQuota), Resource::node(Part::Cores));
+        let all = [storage, job, node];
+        let names = all.map(|of| of.name(&scenario));
+        assert_eq!(names, ["node.operations", "node.cpu-quota", "node.cores"]);
+        let slowed = |what| all.map(|of| of.is_slowed_by(what));
+        assert_eq!(slowed(Faulty::Storage(0)), [true, false, false]);
+        assert_eq!(slowed(Faulty::Storage(1)), [false; 3]);
+        assert_eq!(slowed(Faulty::Cores), [false, false, true]);
+    }
+
+    #[test]
+    fn faults_of_links_slow_those_of_nodes_and_racks_and_no_server() {
+        let links = [
+            Resource::node(Part::Nic(Direction::Out)),
+            Resource::node(Part::StorageNic(Direction::In)),
+            Resource::node(Part::Intra(IntraLink::Root)),
+            Resource::node(Part::Pcie(Direction::In)),
+            Resource::uplink(Direction::In),
+            Resource::server(Part::Nic(Direction::In)),
+        ];
+        let slowed = |link| links.map(|of| u8::from(of.is_slowed_by(Faulty::Link(link))));
+        assert_eq!(slowed(FaultyLink::Nic), [1, 1, 0, 0, 0, 0]);
+        assert_eq!(slowed(FaultyLink::Intra), [0, 0, 1, 0, 0, 0]);
+        assert_eq!(slowed(FaultyLink::Pcie), [0, 0, 0, 1, 0, 0]);
+        assert_eq!(slowed(FaultyLink::Uplink), [0, 0, 0, 0, 1, 0]);
+    }
+}

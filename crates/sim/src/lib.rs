@@ -12,7 +12,7 @@
 //!       ├─ Stagings      copying of data sets to nodes before training
 //!       ├─ Background    background loads on storages
 //!       ├─ Faults        components that are slower for a while
-//!       ├─ Resources     shared resources, as reports name them
+//!       ├─ Resources     shared resources, as reports show them
 //!       └─ Watch         end and progress of the run
 //! ```
 //!
