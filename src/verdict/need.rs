@@ -31,6 +31,7 @@ pub(super) fn needs(subject: &Subject, uses: &Uses, cold: bool) -> Vec<Need> {
         return Vec::new();
     };
     let mut needs: Vec<Need> = workers(subject, wanted, cold).into_iter().collect();
+    let mut known: Vec<Lever> = Vec::new();
     for resource in &subject.report.resources {
         let lever = subject.of_resource(resource.of).into_iter().next();
         let (Some(lever), Some(own)) = (lever, own.get(&resource.of)) else { continue };
@@ -40,7 +41,8 @@ pub(super) fn needs(subject: &Subject, uses: &Uses, cold: bool) -> Vec<Need> {
         // A fault leaves a part of the capacity that the scenario sets.
         let left = subject.left(resource);
         let needed = needed / left;
-        if needed >= SHORT * resource.capacity && needs.iter().all(|need| need.name != name) {
+        if needed >= SHORT * resource.capacity && !known.contains(&lever) {
+            known.push(lever);
             let by_job = by_job.into_iter().map(|of| JobNeed { needed: of.needed / left, ..of });
             let by_job = by_job.collect();
             let (resource, unit) = (resource.clone(), resource.unit.clone());
