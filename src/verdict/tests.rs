@@ -4,6 +4,7 @@ use super::all_lifted;
 use super::candidates::Subject;
 use super::lever::{Kind, Lever};
 use super::reference::Reference;
+use crate::report::{Direction, Part, Resource};
 use crate::scenario::{Fault, Faulty, FaultyLink, Scenario, ScenarioFile};
 use crate::{report, sim};
 use std::collections::BTreeSet;
@@ -422,9 +423,9 @@ fn what_faults_leave_of_a_resource_is_that_of_the_slowest_place_of_the_job() {
     };
     for _ in 0..300 {
         let uplinks = draw(2) == 0;
-        let (link, name, all, own) = match uplinks {
-            true => (FaultyLink::Uplink, "rack.downlink", 3, 0..2_u32),
-            false => (FaultyLink::Nic, "node.nic", 8, 2..6),
+        let (link, of, all, own) = match uplinks {
+            true => (FaultyLink::Uplink, Resource::uplink(Direction::In), 3, 0..2_u32),
+            false => (FaultyLink::Nic, Resource::node(Part::Nic(Direction::In)), 8, 2..6),
         };
         scenario.faults = (0..draw(4))
             .map(|_| Fault {
@@ -448,7 +449,7 @@ fn what_faults_leave_of_a_resource_is_that_of_the_slowest_place_of_the_job() {
         let least = left.iter().copied().fold(f64::INFINITY, f64::min);
         let hit = scenario.faults.iter().any(|of| own.clone().any(|place| is_on(of, place)));
         let subject = Subject { scenario: &scenario, report: &report, job: 1, run: &report };
-        name.clone_into(&mut resource.name);
+        resource.of = of;
         assert!((subject.left(&resource) - least).abs() < 1e-12, "{:?}", scenario.faults);
         // The slowest place is full, or one of which faults leave most.
         for used in [least, left.iter().copied().fold(0.0, f64::max)] {
