@@ -529,7 +529,7 @@ fn nodes_that_fail_are_checked_and_remarked() {
 fn jobs_that_write_checkpoints_together_are_named_with_what_other_start_times_bring() {
     // System: eight copies write 980 GB to 120 GB/s every 10 minutes, all at once: 65 s, 9.5 % of the time. Expectation: the overlap is
     // reported; spread over the interval, each takes 8.2 s, 1.3 %, and the advice is a key that can be set.
-    let (report, verdict) = judged(&case("turn3/checkpoint-storm", &[]));
+    let (report, verdict) = judged(&case("turn3/checkpoint-storm", &[("run.steps", "1000")]));
     let overlap = |report: &report::Report| {
         report.jobs[0].recovery.as_ref().and_then(|of| of.checkpoint_overlap.mean).expect("writing")
     };
@@ -547,7 +547,10 @@ fn jobs_that_write_checkpoints_together_are_named_with_what_other_start_times_br
         "{}",
         verdict.text
     );
-    let (staggered, after) = judged(&case("turn3/checkpoint-storm", &[(&limit.key, "1 min 15 s")]));
+    let (staggered, after) = judged(&case(
+        "turn3/checkpoint-storm",
+        &[("run.steps", "1000"), (&limit.key, "1 min 15 s")],
+    ));
     let step = staggered.jobs[0].figures.step_time.mean.expect("steps");
     assert!((limit.after / step - 1.0).abs() < 0.01, "{} promised, {step}", limit.after);
     assert!((step / (5.0 * 1.0135) - 1.0).abs() < 0.003, "{step}");
