@@ -9,7 +9,6 @@ mod large;
 mod length;
 mod loaders;
 mod mechanisms;
-mod names;
 mod pipelines;
 mod read_back;
 mod reads;

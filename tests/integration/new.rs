@@ -431,7 +431,7 @@ fn the_next_command_after_new_quotes_a_file_name_with_a_space() {
 
 #[test]
 fn scenarios_of_models_on_sequences_sweep_a_key_that_matters_for_them() {
-    // System: models that work on sequences, spread in different ways. Expectation: the sweep is over stages, the batch or
+    // System: language models, split over GPUs in different ways. Expectation: the sweep is over pipeline stages, the batch or
     // accumulated steps, has at least two points, and all of them are accepted; other models sweep the loader's workers.
     for (model, gpu, nodes, batch, key) in [
         // Larger micro-batches do not fit, so their number cannot fall.

@@ -1,11 +1,8 @@
 //! Finds the bottleneck: what to change first.
 
-mod carrier;
-
 use super::figures::{Bottleneck, JobReport, Report, ResourceReport};
 use super::format::share;
 use super::{Cause, Direction, Owner, Part, Resource, StallCause};
-use carrier::Carrier;
 use forebay_scenario::{BatchInterval, Device, Job, Operation, Scenario};
 
 /// The resource in which learners of a GPU average their models, or add up their gradients.
@@ -17,6 +14,53 @@ const NEGLIGIBLE: f64 = 0.05;
 
 /// Utilisation from which a shared resource counts as full.
 const FULL: f64 = 0.9;
+
+/// What is responsible for a cause of stalls: a shared resource, or something whose use reports do not list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carrier {
+    Shared(Resource),
+    /// Latency of the storage with this index.
+    Latency(usize),
+    /// Throughput of a single stream of the storage with this index.
+    PerStream(usize),
+    /// Workers of the job's loader.
+    Workers,
+    /// Delivery of the job's samples in order.
+    Order,
+    /// The job's loader, which starts anew.
+    Loader,
+    /// Pipeline of the job's stages.
+    Pipeline,
+    Accelerators,
+    /// Whatever connects the job's model copies.
+    Network,
+    /// Time that averages of models take on a GPU besides moving bytes.
+    Averaging,
+    SlowestRank,
+    Faults,
+}
+
+impl Carrier {
+    /// Returns the name that reports show for the carrier of a stall of the job with index `job`.
+    fn name(self, scenario: &Scenario, job: usize) -> String {
+        let storage = |index: usize, part| format!("{}.{part}", scenario.storage[index].name);
+        let of_job = |part| format!("{}.{part}", scenario.jobs[job].name);
+        match self {
+            Self::Shared(resource) => resource.name(scenario),
+            Self::Latency(index) => storage(index, "latency"),
+            Self::PerStream(index) => storage(index, "per_stream"),
+            Self::Workers => of_job("workers"),
+            Self::Order => of_job("order"),
+            Self::Loader => of_job("loader"),
+            Self::Pipeline => of_job("pipeline"),
+            Self::Accelerators => "accelerators".to_owned(),
+            Self::Network => "network".to_owned(),
+            Self::Averaging => "averaging".to_owned(),
+            Self::SlowestRank => "slowest rank".to_owned(),
+            Self::Faults => "faults".to_owned(),
+        }
+    }
+}
 
 /// Returns the bottleneck of the job whose trainers lose the most time to stalls; `None` if no job has completed a step.
 pub(super) fn bottleneck(

@@ -159,7 +159,7 @@ fn states_that_wait_to_be_written_are_compared_with_the_memory_of_each_node() {
     let whole = said(&[swapped[0], swapped[1], first]);
     assert!(whole.contains("take up to 60 GB, and node 0 has 16 GB"), "{whole}");
     assert!(whole.contains("`writers = \"each\"`"), "{whole}");
-    // Of a queue of small states, fewer would do.
+    // Small states fit one by one: the advice is to keep fewer of them at once.
     let queue = [
         ("job.checkpoint.bytes", "10 GB"),
         ("job.checkpoint.interval", "5 s"),

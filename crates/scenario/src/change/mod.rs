@@ -3,8 +3,8 @@
 //! A lever is a row: where its key stands ([`Part`]s), the amount that the scenario has there (a function that returns an
 //! [`Amount`]), and what may be done with it (a list of [`Change`]s). This module does the rest: it finds the places in the file
 //! ([`Editor::keys`]), writes the override of each ([`Editor::changes`]), and finds the largest step that the scenario accepts
-//! ([`ScenarioFile::largest`]). The changed scenario is the file resolved again with these overrides, so presets, defaults and
-//! checks do their own work, and what is printed ([`Override::pasted`]) is what was tried.
+//! ([`ScenarioFile::largest`]). The file is then resolved again with these overrides, so that presets, defaults and checks
+//! apply as to any file, and what is printed ([`Override::pasted`]) is what was tried.
 //!
 //! Where a key stands is found in the file with the overrides so far. A key that the file writes is changed as it is written, in its
 //! own unit and form: a distribution stays one. A key that the file leaves out is written with the amount that the caller gives, in

@@ -163,8 +163,8 @@ fn an_incomplete_key_to_remove_is_refused_with_the_whole_key() {
 
 #[test]
 fn removals_from_the_shipped_scenarios_are_those_of_the_parsed_text() {
-    // System: one in 25 of the keys that each shipped scenario sets. Expectation: without the key, the scenario is that of the file
-    // written without it, or both are refused.
+    // System: one in 25 of the keys that each shipped scenario sets. Expectation: `--unset` gives the scenario of
+    // the file in which the key's lines are deleted, or both are refused.
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
     let paths = std::fs::read_dir(folder).expect("the folder").map(|of| of.expect("a file").path());
     let mut paths: Vec<_> =

@@ -96,8 +96,8 @@ fn groups_save_the_traffic_between_nodes_that_is_left_by_secondary_partitions_an
 
 #[test]
 fn sparse_gradients_of_context_ranks_are_as_many_whatever_the_ratio() {
-    // System: 8 model copies of 2 ranks that split sequences; each rank keeps an eighth of its gradients, so that those of 8 copies
-    // are as large as the uncompressed ones. Expectation: 16 ranks gather twice as much, also at this ratio.
+    // System: 16 ranks, 2 in each of 8 model copies, split sequences and send the largest r of their gradients. Expectation: a rank
+    // gathers 16 r times the uncompressed bytes, also at r = 1/8, where the gradients of 8 copies are as large as uncompressed ones.
     let bytes = |ratio: f64| {
         let job = job(&[
             "cluster.nodes=8",
