@@ -4,6 +4,7 @@ use super::dotted::{dotted_key, split_key};
 use super::file;
 use super::problem::{Problem, Problems};
 use super::value::{Tree, Value};
+use forebay_model::input::shell_word;
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error};
 use std::fmt;
@@ -135,9 +136,9 @@ impl Override {
         match &self.edit {
             Edit::Set(value) => {
                 let value = bare(value).map_or_else(|| value.to_string(), str::to_owned);
-                format!("{} {}", self.option, in_shell(&format!("{}={value}", self.key)))
+                format!("{} {}", self.option, shell_word(&format!("{}={value}", self.key)))
             }
-            Edit::Unset => format!("{} {}", self.option, in_shell(&self.key)),
+            Edit::Unset => format!("{} {}", self.option, shell_word(&self.key)),
         }
     }
 
@@ -231,13 +232,4 @@ fn bare(value: &Value) -> Option<&str> {
     let text = value.as_str()?;
     let plain = !text.is_empty() && text.trim() == text && !text.contains(char::is_control);
     (plain && !begins_as_toml(text) && file::parse_value(text).is_err()).then_some(text)
-}
-
-/// Returns a word as a POSIX shell takes it: in single quotes, if a character of it may have a meaning there.
-fn in_shell(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:=,+@%".contains(c);
-    if word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -35,7 +35,7 @@ pub fn shown(path: &Path) -> String {
 /// Returns a text as one word of a shell's command line: in single quotes if it has characters that mean something to a shell.
 #[must_use]
 pub fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+".contains(c);
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
         true => text.to_owned(),
         false => format!("'{}'", text.replace('\'', "'\\''")),
