@@ -210,7 +210,7 @@ fn refuse(grid: &Grid, checked: usize, invalid: &[(usize, Problems)]) -> Failure
     };
     let more =
         if count > SHOWN { format!("\n\n… and {} more", count - SHOWN) } else { String::new() };
-    Failure::Input(format!("cannot sweep: {count} of {all} points are invalid\n{shown}{more}"))
+    Failure::Input(format!("cannot sweep: {count} of {all} are invalid\n{shown}{more}"))
 }
 
 /// Describes a point and its problems.
