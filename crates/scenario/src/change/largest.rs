@@ -47,16 +47,17 @@ impl ScenarioFile {
         factors: &[f64],
         changes: impl Fn(f64) -> Option<Vec<Override>>,
     ) -> Option<(Vec<Override>, Scenario)> {
-        let accepted = |factor: &f64| {
-            let all = [overrides, &changes(*factor)?].concat();
-            self.problems(&all, reading).is_empty().then_some(())
+        // Only whether there are problems is asked: what resolving adds to a refusal reads the file again.
+        let is_accepted = |factor: &f64| {
+            let all = changes(*factor).map(|changes| [overrides, &changes].concat());
+            all.is_some_and(|all| self.problems(&all, reading).is_empty())
         };
         let chosen = if factors.len() <= ONE_BY_ONE {
-            factors.iter().position(|factor| accepted(factor).is_some())?
-        } else if accepted(&factors[0]).is_some() {
+            factors.iter().position(is_accepted)?
+        } else if is_accepted(&factors[0]) {
             0
         } else {
-            factors.partition_point(|factor| accepted(factor).is_none())
+            factors.partition_point(|factor| !is_accepted(factor))
         };
         let changes = changes(*factors.get(chosen)?)?;
         let scenario = self.resolve_as(&[overrides, &changes].concat(), reading).ok()?;

@@ -70,7 +70,7 @@ impl Job {
                 .map_or(0, |(file, writes): &(usize, bool)| file + usize::from(*writes));
             files.push((before, *bytes > 0.0));
         }
-        let held = self.bytes_of_gpus(checkpoint.bytes, |copies, _| 1.0 / f64::from(copies));
+        let held = self.bytes_held(checkpoint);
         let sharded = self.parallelism.as_ref().is_some_and(|of| of.zero > 0);
         let sharding = if sharded { self.sharding_copies() } else { 1 };
         let models = self.expert_ranks().max(sharding) as usize;
@@ -87,8 +87,12 @@ impl Job {
 
     /// Returns the largest part of a checkpoint that a GPU of a job copy holds [B].
     pub(in crate::job) fn largest_state(&self, checkpoint: &Checkpoint) -> f64 {
-        let held = self.bytes_of_gpus(checkpoint.bytes, |copies, _| 1.0 / f64::from(copies));
-        held.into_iter().fold(0.0, f64::max)
+        self.bytes_held(checkpoint).into_iter().fold(0.0, f64::max)
+    }
+
+    /// Returns the bytes of a checkpoint that each GPU of a job copy holds [B].
+    fn bytes_held(&self, checkpoint: &Checkpoint) -> Vec<f64> {
+        self.bytes_of_gpus(checkpoint.bytes, |copies, _| 1.0 / f64::from(copies))
     }
 
     /// Returns whether it matters which model copies or parameter servers write a checkpoint: some copies hold the same state, or the
