@@ -72,8 +72,8 @@ pub(super) fn words(scenario: &Scenario, at: usize) -> String {
         }
         None => {
             let mut names: Vec<String> = parts.iter().map(|part| named(scenario, *part)).collect();
-            // Names that have an "of" or a "between" of their own come last.
-            names.sort_by_key(String::len);
+            // Behind "links between GPUs", another name would read as one end of the links.
+            names.sort_by_key(|name| name.contains(" between "));
             format!("the faults of {}", listed(&names, " and of "))
         }
     }
@@ -277,7 +277,7 @@ impl Subject<'_> {
     /// run.
     pub(super) fn used_of_left(&self, resource: &ResourceReport) -> f64 {
         let used = resource.utilisation_max.mean.unwrap_or(0.0);
-        // A slow resource serves no more than faults leave of it, and equal ones hardly less: if more is served, it is not the one.
+        // The busiest resource cannot have served more than its faults leave: take the smallest share that allows its utilisation.
         let is_served = |left: &f64| used <= SAME * left;
         used / self.shares_left(resource).into_iter().find(is_served).unwrap_or(1.0)
     }

@@ -374,7 +374,7 @@ pub struct ResourceReport {
     pub utilisation_max: Figure,
     /// Mean number of flows (or customers) present in one resource.
     pub mean_flows: Figure,
-    /// The same for the nodes of each group and for those in no group, if nodes of several have the resource.
+    /// The same by group of nodes, with one entry for the nodes in no group; empty unless nodes of several groups have the resource.
     #[serde(skip)]
     pub groups: Vec<ResourceReport>,
 }

@@ -353,6 +353,6 @@ pub struct ResourceOutcome {
     pub mean_flows: f64,
     /// Work served during the run by all of these resources together, in bytes, operations or core-seconds: `unit` times seconds.
     pub served: f64,
-    /// The same for the nodes of each group and for those in no group, if nodes of several have the resource.
+    /// The same by group of nodes, with one entry for the nodes in no group; empty unless nodes of several groups have the resource.
     pub groups: Vec<ResourceOutcome>,
 }

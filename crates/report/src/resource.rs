@@ -1,4 +1,4 @@
-//! What shared resources are: the names that reports show follow from it, and nothing reads them back.
+//! Shared resources. Reports show names made from these types; no code reads a name back.
 
 use forebay_scenario::{Faulty, FaultyLink, Scenario};
 

@@ -1,7 +1,7 @@
 //! What each key is: a limit, a choice, part of what is asked, or part of what is said about it.
 //!
 //! The declaration of a key says it, as `x-role` in the JSON Schema. Limits and choices are the keys that a user may change to make
-//! the same training faster, so the verdict looks for its levers among them.
+//! the same training faster.
 
 use serde_json::Value as Json;
 use std::collections::BTreeMap;

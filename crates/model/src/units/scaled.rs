@@ -46,7 +46,7 @@ pub fn is_counted(text: &str) -> bool {
     [Samples::UNITS, Batches::UNITS].concat().iter().any(|of| of.name == unit)
 }
 
-/// Returns a whole number times `factor`, rounded to the nearest whole number other than `number`; `None` if `factor` is 1, or if
+/// Returns a whole number times `factor`, rounded; one more or one less if that is `number` itself. `None` if `factor` is 1, or if
 /// the product is negative or not finite.
 #[must_use]
 pub fn scaled_count(number: f64, factor: f64) -> Option<f64> {

@@ -20,7 +20,7 @@ pub enum Part {
     Each,
 }
 
-/// What of the scenario a lever is about; fields that it is not about have no meaning.
+/// What of the scenario a lever is about; a lever reads only the indices that its pattern uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct At {
     /// Index of the job.

@@ -161,7 +161,7 @@ impl PipelineSettings {
         };
         self.schedule.value = Some(name);
         if let Schedule::Interleaved { chunks } = schedule {
-            // A key counts as written if it has a place in the file: `chunks` takes that of the schedule.
+            // `is_written` asks for a place in the file: `chunks` gets that of `schedule`.
             self.chunks = Field { at: self.schedule.at, value: Some(Count(chunks.into())) };
         }
     }
