@@ -135,7 +135,7 @@ impl Override {
     pub fn pasted(&self) -> String {
         match &self.edit {
             Edit::Set(value) => {
-                let value = bare(value).map_or_else(|| value.to_string(), str::to_owned);
+                let value = bare(value).map_or_else(|| value.as_written(), str::to_owned);
                 format!("{} {}", self.option, shell_word(&format!("{}={value}", self.key)))
             }
             Edit::Unset => format!("{} {}", self.option, shell_word(&self.key)),

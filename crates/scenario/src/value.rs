@@ -42,6 +42,12 @@ impl Value {
         }
     }
 
+    /// Returns the value in TOML as users write it: keys of tables have quotes only where TOML needs them.
+    #[must_use]
+    pub fn as_written(&self) -> String {
+        self.0.as_written()
+    }
+
     pub(super) fn tree(&self) -> &Tree {
         &self.0
     }
@@ -89,6 +95,29 @@ impl fmt::Display for Value {
     }
 }
 
+impl Tree {
+    fn as_written(&self) -> String {
+        match self {
+            Self::List(elements) => {
+                let texts: Vec<_> = elements.iter().map(Self::as_written).collect();
+                format!("[{}]", texts.join(", "))
+            }
+            Self::Table(members) if members.is_empty() => "{}".to_owned(),
+            Self::Table(members) => {
+                let member = |(key, value): &(String, Tree)| {
+                    format!("{} = {}", quoted(key), value.as_written())
+                };
+                format!("{{ {} }}", members.iter().map(member).collect::<Vec<_>>().join(", "))
+            }
+            Self::Text(_)
+            | Self::Integer(_)
+            | Self::Float(_)
+            | Self::Boolean(_)
+            | Self::Date(_) => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,16 +131,20 @@ impl fmt::Display for Tree {
                 let texts: Vec<_> = elements.iter().map(Self::to_string).collect();
                 write!(f, "[{}]", texts.join(", "))
             }
-            Self::Table(members) if members.is_empty() => f.write_str("{}"),
             Self::Table(members) => {
                 let texts: Vec<_> = members
                     .iter()
-                    .map(|(key, value)| format!("{} = {value}", quoted(key)))
+                    .map(|(key, value)| format!("{} = {value}", in_quotes(key)))
                     .collect();
                 write!(f, "{{ {} }}", texts.join(", "))
             }
         }
     }
+}
+
+/// Returns `text` as a TOML basic string: quoted and escaped.
+fn in_quotes(text: &str) -> String {
+    Tree::Text(text.to_owned()).to_string()
 }
 
 /// Writes `text` as a TOML basic string: quoted and escaped.

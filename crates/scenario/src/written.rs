@@ -77,7 +77,7 @@ mod tests {
             "name=\"x\"",
             "run.steps=7",
             "job.j.name=\"j\"",
-            "job.j.loader.in-memory={}",
+            "job.j.loader.in-memory={  }",
             "job.j.model.step.table=[1, 2]",
             "job.j.batch=8",
         ];

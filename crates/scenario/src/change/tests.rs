@@ -184,7 +184,8 @@ fn keys_of_a_pattern_are_those_of_the_file_with_names_and_kinds_filled_in() {
 fn values_are_multiplied_in_their_own_form_and_unit() {
     let times = |value: &str, factor: f64| {
         let value = format!("x={value}").parse::<Override>().expect("a value");
-        scale::scaled(&value.value().expect("it has one").0, factor).map(|of| Value(of).to_string())
+        scale::scaled(&value.value().expect("it has one").0, factor)
+            .map(|of| Value(of).as_written())
     };
     for (value, factor, expected) in [
         ("8", 2.0, Some("16")),
@@ -385,7 +386,7 @@ fn twice_and_half_of_each_amount_of_the_shipped_scenarios_is_the_shipped_scenari
                 file.resolve(&both).unwrap_or_else(|e| panic!("{}: {key}: {e}", file.name()));
             assert_eq!(rounded(&again), original, "{}: {key}", file.name());
             let mut edited = toml::Value::Table(whole.clone());
-            put(&mut edited, twice.path(), &twice.value().expect("it has one").to_string());
+            put(&mut edited, twice.path(), &twice.value().expect("it has one").as_written());
             let edited = parse(edited.as_table().expect("a table")).resolve(&[]).ok();
             assert_eq!(file.resolve(std::slice::from_ref(&twice)).ok(), edited, "{key}");
             let line = twice.pasted();
