@@ -59,7 +59,13 @@ impl ScenarioAnswers {
                 "the scenario of these answers is refused: {key}: {what}: {remedy}, or name another --storage or --dataset"
             ));
         }
-        let why = too_large(&least, gpu, room).unwrap_or_else(|| {
+        let accepted = least.iter().any(|(_, why)| why.is_none());
+        // Where a split fits with the smallest batch, the batch asked for is what is too large.
+        let too_large = match accepted {
+            true => with_this_batch(refused, gpu),
+            false => too_large(&least, gpu, room),
+        };
+        let why = too_large.unwrap_or_else(|| {
             let first = problems.iter().flat_map(|problems| problems.iter()).next();
             first.map_or(String::new(), |problem| problem.what.clone())
         });
@@ -68,7 +74,6 @@ impl ScenarioAnswers {
             let fits = why.as_ref().map_or(Some(true), |why| why.states_fit(gpu));
             fits == Some(true) && self.batch.is_none_or(|batch| batch > trial.batch)
         };
-        let accepted = least.iter().any(|(_, why)| why.is_none());
         let batch = match (least.iter().any(fits), accepted) {
             (true, true) => ", a smaller --batch (1 fits)",
             (true, false) if self.batch.is_some() => ", a smaller --batch",
@@ -82,6 +87,20 @@ impl ScenarioAnswers {
             self.gpu
         ))
     }
+}
+
+/// Says how much memory of a GPU the refused attempts need at least; `None` if memory of GPUs is not the reason.
+fn with_this_batch(refused: &[Refused], gpu: &Gpu) -> Option<String> {
+    let sizes = refused.iter().filter_map(|why| match why {
+        Refused::TooLarge { needed, .. } => Some(*needed),
+        Refused::Problems(_) => None,
+    });
+    let least = sizes.reduce(f64::min)?;
+    Some(format!(
+        "this batch takes {:.1} GB of the memory of each GPU in the split that needs least, and a GPU has {:.1} GB",
+        least / 1e9,
+        gpu.memory / 1e9
+    ))
 }
 
 /// Says how much memory the split that needs least takes; `None` if memory is not the reason.

@@ -509,7 +509,7 @@ fn levers_on_faults_say_which_gpus_of_which_nodes_and_which_parts() {
         ["link = \"intra\"", "link = \"nic\"", "storage = \"s\""].map(fault);
     assert_eq!(words(&format!("{intra}{nic}"), 2), "the faults of NICs and of links between GPUs");
     let three = format!("{intra}{nic}{storage}");
-    assert_eq!(words(&three, 3), "the faults of `s` and of NICs and of links between GPUs");
+    assert_eq!(words(&three, 3), "the faults of NICs and of `s` and of links between GPUs");
 }
 
 #[test]

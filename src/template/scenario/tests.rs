@@ -58,6 +58,14 @@ fn impossible_answers_for_a_scenario_template_are_refused_with_a_remedy() {
     let one =
         with(|of| (of.model, of.gpus, of.batch) = ("resnet50".to_owned(), 1, Some(1_000_000)));
     assert!(one.contains("a smaller --batch"), "{one}");
+    let many = with(|of| {
+        (of.model, of.gpus, of.batch) = ("llama2-7b".to_owned(), 8, Some(1_000_000));
+    });
+    assert!(
+        many.contains("this batch takes") && many.contains("a smaller --batch (1 fits)"),
+        "{many}"
+    );
+    assert!(!many.contains("optimizer alone"), "{many}");
 }
 
 fn answers(model: &str, gpu: &str, (gpus, nodes): (u64, u64)) -> ScenarioAnswers {
