@@ -105,7 +105,7 @@ fn peak_memory() -> Option<f64> {
 
 /// Returns the yardstick's job on `nodes` nodes, with gradients of `gradients` bytes or without any.
 fn beside_reads(nodes: u32, steps: u64, gradients: Option<&str>) -> Scenario {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/yardstick.toml");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/yardstick.toml");
     let file = ScenarioFile::open(path.as_ref()).unwrap_or_else(|problems| panic!("{problems}"));
     let mut changes = vec![
         format!("cluster.nodes={nodes}"),

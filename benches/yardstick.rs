@@ -21,7 +21,7 @@ const BATCH: u64 = 256;
 const ATTEMPTS: usize = 3;
 
 fn scenario(jobs: u64, steps: u64, server: &str, shuffled: bool) -> Scenario {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/yardstick.toml");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/yardstick.toml");
     let file = ScenarioFile::open(path.as_ref()).unwrap_or_else(|problems| panic!("{problems}"));
     let changes: Vec<Override> = [
         format!("cluster.nodes={jobs}"),
