@@ -21,10 +21,10 @@ pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
     let kind = wanted.figure.as_deref().map(run_figure::kind).transpose()?;
     let published = read(wanted.file.as_deref())?;
     let pool = points::pool(None)?;
-    let fitted = pool.install(|| published::fit(&published));
     if let Some(of) = &wanted.scenario {
-        return scenario(&published, &fitted, of);
+        return pool.install(|| scenario(&published, of));
     }
+    let fitted = pool.install(|| published::fit(&published));
     let compared = pool.install(|| compare(&published, &fitted));
     if let (Some(path), Some(kind)) = (&wanted.figure, kind) {
         run_figure::save(path, kind, &figure(&compared))?;
@@ -48,14 +48,15 @@ fn wrong(error: impl ToString) -> Failure {
 }
 
 /// Prints the scenario with which the result `of` (`SERIES:GPUS`) is predicted.
-fn scenario(published: &Published, fitted: &Fitted, of: &str) -> Result<(), Failure> {
+fn scenario(published: &Published, of: &str) -> Result<(), Failure> {
     let (series, gpus) = of.rsplit_once(':').unwrap_or((of, ""));
     let named = |result: &&PublishedResult| {
         result.series == series && result.gpus.to_string() == gpus && result.gpus > 1
     };
     let found = published.results.iter().find(named);
     let text = found.and_then(|result| {
-        published::scenario(published, result, &published::constants(published, result, fitted))
+        let fitted = published::fit_for(published, result);
+        published::scenario(published, result, &published::constants(published, result, &fitted))
     });
     let Some(text) = text else {
         let what = format!("--scenario {of:?} is no predicted result");

@@ -46,11 +46,27 @@ pub type Fitted = BTreeMap<(String, String), Fit>;
 /// results, otherwise one, either a rate or the time of a tensor.
 #[must_use]
 pub fn fit(published: &Published) -> Fitted {
+    fit_some(published, |_| true)
+}
+
+/// Fits only the transport of `result` at its site, which is all that its prediction needs.
+#[must_use]
+pub fn fit_for(published: &Published, result: &PublishedResult) -> Fitted {
+    let wanted = group(published, result);
+    fit_some(published, |of| *of == wanted)
+}
+
+/// Returns the site and the transport of a result.
+fn group(published: &Published, result: &PublishedResult) -> (String, String) {
+    (published.clusters[&result.cluster].site.clone(), result.transport.clone())
+}
+
+fn fit_some(published: &Published, wanted: impl Fn(&(String, String)) -> bool) -> Fitted {
     let mut groups: BTreeMap<(String, String), Vec<&PublishedResult>> = BTreeMap::new();
     for result in published.results.iter().filter(|result| result.role() == Role::Fit) {
-        let site = published.clusters[&result.cluster].site.clone();
-        groups.entry((site, result.transport.clone())).or_default().push(result);
+        groups.entry(group(published, result)).or_default().push(result);
     }
+    groups.retain(|of, _| wanted(of));
     let all = groups.into_iter().map(|(of, results)| {
         let constants = match results.len() >= ENOUGH && several_models(&results) {
             true => costs(&search(START, |at| loss(published, &results, &costs(at)))),

@@ -16,7 +16,7 @@ mod tests;
 pub use absorbed::{Absorbed, Limit};
 pub use constants::Constants;
 pub use file::PublishedError;
-pub use fit::{Fit, Fitted, fit};
+pub use fit::{Fit, Fitted, fit, fit_for};
 pub use predict::{Compared, compare, constants, predict, scenario};
 
 use serde::Deserialize;

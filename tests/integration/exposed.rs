@@ -1,7 +1,8 @@
 //! Gradient communication that the backward pass does not hide: less with longer steps, more across nodes.
 
 use super::runs::{simulate, written};
-use forebay::published::{Compared, Published, SCALING, compare, fit};
+use super::scaling::COMPARED;
+use forebay::published::Compared;
 use forebay::report::{Cause, StallCause};
 
 /// Returns the mean time per step that two nodes wait for 100 MB of gradients in a hundred buckets, with steps
@@ -71,8 +72,6 @@ fn predicted_throughput_loss_on_two_nodes_matches_measured_throughput_loss() {
     // System: Azure's nodes of four GPUs, from one node to two. Expectation: as measured, a GPU loses more than
     // a third of its throughput over TCP (V100: half), and less than an eighth over InfiniBand; the predicted
     // loss is within 8 points of the measured one, also on P100, to which nothing was fitted.
-    let published = Published::parse("scaling.toml", SCALING).expect("the repository's");
-    let compared = compare(&published, &fit(&published));
     for (series, least, most) in [
         ("azure-v100-resnet50-nccl-tcp", 0.45, 0.6),
         ("azure-v100-mobilenetv2-nccl-tcp", 0.55, 0.7),
@@ -80,7 +79,7 @@ fn predicted_throughput_loss_on_two_nodes_matches_measured_throughput_loss() {
         ("azure-v100-resnet50-mpi-ib", 0.0, 0.125),
         ("azure-p100-resnet50-mpi-ib", 0.0, 0.125),
     ] {
-        let (one, two) = (throughput(&compared, series, 4), throughput(&compared, series, 8));
+        let (one, two) = (throughput(&COMPARED, series, 4), throughput(&COMPARED, series, 8));
         let lost = |which: usize| 1.0 - two[which] / (2.0 * one[which]);
         let [predicted, measured] = [lost(0), lost(1)];
         assert!((least..most).contains(&predicted), "{series}: {predicted}");
