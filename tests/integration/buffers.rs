@@ -143,11 +143,12 @@ fn auto_tuned_parallelism_is_as_fast_as_the_explicit_optimum() {
     // System: sixteen cores, reads of 1 ms, calls of 8 ms of a core, batches of 4. Expectation: 36 ms of work
     // for a batch on 16 cores are 2.25 ms, for which about 15 calls and some reads are enough; "auto" is as
     // fast as explicit numbers; both worlds report the tuned numbers.
-    let run = |parallelism: &str, cores: &str| {
+    let of = |steps: &str, parallelism: &str, cores: &str| {
         let loader = format!("tf-data = {{ {parallelism}, decode = \"8 ms\", prefetch = 4 }}");
         let text = text(4, "\"1 ms\"", "model.step = \"1 us\"", &loader);
-        written(&text.replace("cores = 2", cores).replace("steps = 20", "steps = 400"), &[])
+        written(&text.replace("cores = 2", cores).replace("steps = 20", steps), &[])
     };
+    let run = |parallelism: &str, cores: &str| of("steps = 400", parallelism, cores);
     let auto = "parallel_reads = \"auto\", parallel_calls = \"auto\"";
     let tuned = simulate(&run(auto, "cores = 16"));
     let [reads, calls] = &tuned.jobs[0].tuned[..] else { panic!("{:?}", tuned.jobs[0].tuned) };
@@ -163,7 +164,8 @@ fn auto_tuned_parallelism_is_as_fast_as_the_explicit_optimum() {
     // One more call helps until the reads are the bottleneck: with reads by one thread, few calls are enough.
     let one = simulate(&run("parallel_reads = 1, parallel_calls = \"auto\"", "cores = 64"));
     assert_eq!(one.jobs[0].tuned.len(), 1, "only what is tuned is told");
-    let live = run("parallel_reads = \"auto\", parallel_calls = \"auto\"", "cores = 2");
+    // A hundred steps keep two real cores busy for 1.6 s.
+    let live = of("steps = 100", auto, "cores = 2");
     for (world, job) in worlds(&live) {
         assert_eq!(job.tuned.len(), 2, "{world}");
         assert!(

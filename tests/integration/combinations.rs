@@ -204,7 +204,7 @@ fn reason(problems: &str) -> String {
 #[test]
 fn accepted_combinations_of_settings_run_and_conserve_samples_and_time() {
     let asked = std::env::var("FOREBAY_COMBINATIONS").ok().and_then(|text| text.parse().ok());
-    let number: u32 = asked.unwrap_or(10_000);
+    let number: u32 = asked.unwrap_or(5_000);
     let mut draws = Draws(23);
     let mut refused: BTreeMap<String, u32> = BTreeMap::new();
     let (mut ran, mut wrong) = (0, Vec::new());
