@@ -58,6 +58,7 @@ mod list_schedule;
 mod live;
 mod local_sgd;
 mod locality;
+mod long_runs;
 mod machine_limits;
 mod measured;
 mod measured_collectives;

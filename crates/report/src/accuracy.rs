@@ -34,7 +34,8 @@ pub(super) fn accuracy(
     let stretches: Vec<Vec<Stretch>> = all
         .iter()
         .map(|copies| {
-            copies.iter().map(|of| (of.0, behind(of)..of.1.steps.end.max(behind(of)))).collect()
+            let steps = |of| behind(of)..of.1.steps.end.max(behind(of));
+            copies.iter().map(|of| Stretch::new(of.0, steps(of))).collect()
         })
         .collect();
     let sample = Sample::new(&stretches, Nature { chance: false, round: 0 });

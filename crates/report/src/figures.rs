@@ -177,6 +177,14 @@ pub struct LengthReport {
     pub long_run_samples_per_second: Option<f64>,
     /// Whether buffers drained during the measured steps; false also if that was not checked.
     pub drained: bool,
+    /// Whether buffers filled during the measured steps, so that the loaders read more than trainers took; false also if that was
+    /// not checked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub filled: bool,
+    /// What the job does again and again, and the measured steps do not hold, in a sentence each, such as the end of an epoch that
+    /// is longer than the run. The run is not too short for the rest of what the job does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<String>,
     /// Why the figures have no confidence interval, in a sentence; present only if they have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_interval: Option<String>,

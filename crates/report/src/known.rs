@@ -2,31 +2,22 @@
 
 use super::figures::LengthReport;
 use super::format::{count, number, seconds, share};
-use super::measured::{Measured, Rule, flows};
-use super::sample::{Nature, Ratio, Sample};
+use super::measured::{Measured, Rule, TOLERATED, flows, ranks_may_diverge};
+use super::periods::{self, Period, Recurring, Seen};
+use super::sample::{Nature, Ratio, Sample, Stretch};
 use super::warnings::nature;
+use super::window::{Window, durations, first_epoch};
 use super::{Figure, JobOutcome};
 use forebay_engine::stats::mean;
-use forebay_scenario::{FailureTimes, Job, QueueKind, Run, Scenario, Stop};
+use forebay_scenario::{Device, FailureTimes, Job, Scenario, Stop};
+use std::ops::Range;
 
 /// Stopping rule of a run whose length the scenario does not set: decides whether the throughput is known well enough.
 #[derive(Debug, Clone)]
 pub struct Known {
     precision: f64,
     most: u64,
-    jobs: Vec<KnownJob>,
-}
-
-/// Settings of one job that the stopping rule depends on.
-#[derive(Debug, Clone)]
-struct KnownJob {
-    run: Run,
-    /// Number of samples in an epoch.
-    dataset: u64,
-    /// Whether the samples read into the job's queue and those taken out of it may differ in number: see [`Rule::loose`].
-    loose: bool,
-    /// How the job's steps vary.
-    nature: Nature,
+    jobs: Vec<(Rule, Nature)>,
 }
 
 impl Known {
@@ -34,13 +25,8 @@ impl Known {
     #[must_use]
     pub fn for_scenario(scenario: &Scenario) -> Option<Known> {
         let Stop::Known { precision, most } = scenario.run.stop else { return None };
-        let job = |job: &Job| KnownJob {
-            run: run_of(scenario, job),
-            dataset: scenario.samples_of_epoch(job),
-            loose: ranks_may_diverge(job),
-            nature: nature(scenario, job),
-        };
-        let jobs = scenario.jobs.iter().map(job).collect();
+        let job = |(index, job)| (Rule::of_job(scenario, index), nature(scenario, job));
+        let jobs = scenario.jobs.iter().enumerate().map(job).collect();
         Some(Known { precision, most, jobs })
     }
 
@@ -50,27 +36,56 @@ impl Known {
         self.most
     }
 
-    /// Returns the factor by which the run must grow until a job's throughput is known well enough; 1 if it is. The throughput
-    /// is known if as many samples go into the buffers as come out, and its 95 % interval is narrow enough. `None` if the run
-    /// is too short to estimate the factor. If nodes cache what they read, the first epoch does not count.
+    /// Returns the factor by which the run must grow until the throughput of job number `job` is known well enough; 1 if it is.
+    /// `copies` are all job copies as far as they got.
+    ///
+    /// The throughput is known if as many samples go into the buffers as come out, also for jobs that share a storage or nodes; if the
+    /// measured steps hold enough of each of the job's periods that the longest possible run holds; and if its 95 % interval is
+    /// narrow enough. `None` if the run is too short to estimate the factor. If nodes cache what they read, the first epoch does not
+    /// count, unless it is longer than the longest possible run.
     #[must_use]
     pub fn times_as_long(&self, job: usize, copies: &[JobOutcome]) -> Option<f64> {
-        let &KnownJob { ref run, dataset, loose, nature } = &self.jobs[job];
-        let rule = Rule { run, dataset, loose };
+        let (rule, nature) = &self.jobs[job];
+        let others = rule.other_copies(copies);
+        let own = copies.iter().filter(|copy| copy.job == job);
         let measured: Vec<(&JobOutcome, Measured)> =
-            copies.iter().map(|copy| (copy, Measured::new(copy, rule, f64::INFINITY))).collect();
-        let warm = |(_, measured): &(_, Measured)| {
-            !measured.cold && measured.steps.len() >= super::warnings::FEWEST_STEPS
+            own.map(|copy| (copy, Measured::new(copy, rule, f64::INFINITY, &others))).collect();
+        let is_shown = |(copy, of): &(&JobOutcome, Measured)| {
+            of.steps.len() >= super::warnings::FEWEST_STEPS
+                && of.level
+                && (!of.cold || self.reach(copy, of) < first_epoch_steps(copy, rule, of))
+                && of.others_balanced
+                && flows(copy, of.steps.clone()).1 >= 2.0 * rule.in_requests
         };
-        if !measured.iter().all(warm) || !is_balanced(&[&measured], self.precision, loose) {
+        if !measured.iter().all(is_shown) || !is_balanced(&[&measured], self.precision, rule.loose)
+        {
             return None;
         }
-        let stretches = measured.iter().map(|(copy, of)| (*copy, of.steps.clone())).collect();
+        let grown = |(copy, of): &(&JobOutcome, Measured)| {
+            let needed = periods::needed(copy, &rule.periods, &of.steps, self.reach(copy, of));
+            needed / copy.steps.len() as f64
+        };
+        let grown = measured.iter().map(grown).fold(1.0, f64::max);
+        let stretches = measured.iter().map(|(copy, of)| Stretch::measured(copy, of)).collect();
         let rate =
-            Sample::new(&[stretches], nature).ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed)));
+            Sample::new(&[stretches], *nature).ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed)));
         // Half-widths fall with the square root of a run's length.
-        Some((half_width(&rate)? / self.precision).powi(2).max(1.0))
+        Some((half_width(&rate)? / self.precision).powi(2).max(grown))
     }
+
+    /// Returns the number of steps of a copy in the longest possible run, at the rate of events in the measured steps.
+    fn reach(&self, copy: &JobOutcome, of: &Measured) -> f64 {
+        let events = |end: usize| end.checked_sub(1).map_or(0, |i| copy.steps[i].events) as f64;
+        let (so_far, from) = (copy.steps.len(), of.steps.start);
+        let each = (events(so_far) - events(from)) / (so_far - from) as f64;
+        so_far as f64 + (self.most as f64 - events(so_far)) / each
+    }
+}
+
+/// Returns the number of steps of a copy's first epoch, at the rate of the measured steps if it has not ended.
+fn first_epoch_steps(copy: &JobOutcome, rule: &Rule, of: &Measured) -> f64 {
+    let fresh: u64 = copy.steps[of.steps.clone()].iter().map(|step| step.fresh).sum();
+    rule.dataset as f64 * of.steps.len() as f64 / fresh as f64
 }
 
 /// Writes a precision in per cent: `0.5 %`.
@@ -122,17 +137,6 @@ fn failures(copies: &[Vec<(&JobOutcome, Measured)>]) -> u64 {
     copies.iter().flatten().map(of).sum()
 }
 
-/// Returns the run settings that apply to one job: those of the scenario, with the job's own length if the job sets one.
-pub(super) fn run_of(scenario: &Scenario, job: &Job) -> Run {
-    Run { stop: scenario.stop_of(job), ..scenario.run.clone() }
-}
-
-/// Whether the samples read into a job's queue and those taken out of it may differ in number: the queue is circular, or the
-/// job may fail.
-pub(super) fn ranks_may_diverge(job: &Job) -> bool {
-    job.queue == QueueKind::Circular || job.failures.is_some()
-}
-
 /// Returns the half-width of a figure's interval, relative to the mean; `None` if the figure has no mean or no interval.
 fn half_width(figure: &Figure) -> Option<f64> {
     let Figure { mean: Some(mean), ci95: Some([low, high]), .. } = figure else { return None };
@@ -159,11 +163,17 @@ const LITTLE_INPUT: f64 = 0.005;
 
 /// Returns a sentence if the measured steps took fewer than twice the samples that the loaders hold in workers and buffers at
 /// the end; otherwise `None`. In such a short run, the loaders are still filling or draining, and the long-run rate is not
-/// known.
-fn unreplaced(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<String> {
+/// known. If `little`, the job hardly waits for input, and only samples of large requests count: while they last, workers do not
+/// read.
+fn unreplaced(
+    copies: &[Vec<(&JobOutcome, Measured)>],
+    rule: &Rule,
+    little: bool,
+) -> Option<String> {
     let each = copies.iter().flatten().map(|(copy, measured)| {
         let (read, taken) = flows(copy, 0..copy.steps.len());
-        (read - taken, flows(copy, measured.steps.clone()).1)
+        let buffered = if little { 0.0 } else { read - taken };
+        (buffered + rule.in_requests, flows(copy, measured.steps.clone()).1)
     });
     let (held, taken) = each.fold((0.0, 0.0), |(a, b), (held, taken)| (a + held, b + taken));
     (taken < 2.0 * held).then(|| {
@@ -175,10 +185,18 @@ fn unreplaced(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<String> {
     })
 }
 
+/// Whether a job's steps take as long whatever its loaders do meanwhile: its accelerators wait for nothing, and compute by
+/// themselves.
+fn is_undisturbed(job: &Job, behind: &Sample) -> bool {
+    let waits = |w: &Window| w.stalls.iter().map(|(_, seconds)| seconds).sum::<f64>();
+    let share = behind.ratio(Ratio::Waiting, |w| Some((waits(w), w.elapsed)));
+    job.device == Device::Accelerator && share.mean.is_some_and(|waits| waits < LITTLE_INPUT)
+}
+
 /// Returns whether the measured steps of a job's copies, given by replication, are enough, and if not, why.
 pub(super) fn length(
     copies: &[Vec<(&JobOutcome, Measured)>],
-    (job, stop): (&Job, Stop),
+    (job, rule): (&Job, &Rule),
     behind: &Sample,
 ) -> LengthReport {
     let all = || copies.iter().flatten();
@@ -187,63 +205,170 @@ pub(super) fn length(
     }
     let waits = behind.ratio(Ratio::Waiting, |w| Some((w.waited_for_input(), w.elapsed)));
     let little = waits.mean.is_some_and(|waits| waits < LITTLE_INPUT);
-    let unreplaced = if little || ranks_may_diverge(job) { None } else { unreplaced(copies) };
+    let unreplaced = if ranks_may_diverge(job) { None } else { unreplaced(copies, rule, little) };
     let no_interval = unreplaced.clone().or_else(|| {
         behind.lacks_batches().then(|| {
             "its steps give fewer than ten independent batches: run longer, or write `run.replications = 5`"
                 .to_owned()
         })
     });
-    let drained: Vec<f64> = all().filter_map(|(_, measured)| measured.drained).collect();
+    let unseen = unseen(copies, rule);
+    let cold = cold(copies, rule).filter(|_| !little);
+    let known = matches!(rule.run.stop, Stop::Known { .. });
+    let found = LengthReport {
+        no_interval,
+        unseen: cold
+            .iter()
+            .filter(|_| !known)
+            .chain(unseen.iter().map(|of| &of.says))
+            .cloned()
+            .collect(),
+        ..LengthReport::default()
+    };
+    let lost: Vec<f64> = all().filter_map(|(_, measured)| measured.lost).collect();
+    let most = 2 * lost.len() > all().count();
+    if let Some(part) = mean(&lost).filter(|part| most && *part > 0.0) {
+        return drained(copies, part, behind, found);
+    }
+    if let Some(part) =
+        mean(&lost).filter(|part| most && *part < 0.0 && !is_undisturbed(job, behind))
+    {
+        let why = format!(
+            "its buffers filled: {} of what its loaders read in the measured steps stayed there, and the long run differs once \
+             they are full",
+            share(part / (part - 1.0))
+        );
+        return LengthReport { filled: true, why: Some(why), ..found };
+    }
+    let missing = cold
+        .filter(|_| known)
+        .or_else(|| missing(copies, (job, rule), behind))
+        .or(unreplaced)
+        .or_else(|| unseen.into_iter().find(|of| of.is_due).map(|of| of.says))
+        .or_else(|| {
+            all().any(|(_, measured)| !measured.level).then(|| {
+                "its step times were not steady by the middle of the run: run longer, or write `run.warm_up`"
+                    .to_owned()
+            })
+        });
+    LengthReport { enough: missing.is_none(), why: missing, ..found }
+}
+
+/// Returns the report on a job whose buffers lost this part of the samples taken.
+fn drained(
+    copies: &[Vec<(&JobOutcome, Measured)>],
+    part: f64,
+    behind: &Sample,
+    found: LengthReport,
+) -> LengthReport {
     // Until their content has been replaced twice, loaders still fill or drain, so the steps do not show the long-run rate.
-    let turned = all().all(|(copy, measured)| {
+    let turned = copies.iter().flatten().all(|(copy, measured)| {
         let ((read, before), (_, taken)) =
             (flows(copy, 0..measured.steps.start), flows(copy, measured.steps.clone()));
         taken >= 2.0 * (read - before)
     });
-    let figure = behind.ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed)));
-    let found = figure.mean.unwrap_or(0.0);
-    if let Some(part) = mean(&drained).filter(|_| 2 * drained.len() > all().count()) {
-        let lasting = found * (1.0 - part);
-        let why = format!(
-            "its buffers drained, and {} of what it trained on had been read before the measured steps",
-            share(part)
-        );
-        let long_run_samples_per_second = turned.then_some(lasting);
-        return LengthReport {
-            drained: true,
-            enough: false,
-            why: Some(why),
-            long_run_samples_per_second,
-            no_interval,
-        };
+    let rate = behind.ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed))).mean.unwrap_or(0.0);
+    let why = format!(
+        "its buffers drained, and {} of what it trained on had been read before the measured steps",
+        share(part)
+    );
+    LengthReport {
+        drained: true,
+        why: Some(why),
+        long_run_samples_per_second: turned.then_some(rate * (1.0 - part)),
+        ..found
     }
-    let missing = match stop {
-        // A job that does not wait for cold storage does not wait for caches either.
-        _ if !little && all().any(|(_, measured)| measured.cold) => Some(
-            "no copy has read its data set once, and later epochs will find some of it in caches"
-                .to_owned(),
-        ),
-        Stop::Known { .. } if mtbf(job).is_some() && failures(copies) < FEWEST_FAILURES => {
+}
+
+/// Returns why the measured steps do not show the long run, apart from the job's own buffers and periods; `None` if they do.
+fn missing(
+    copies: &[Vec<(&JobOutcome, Measured)>],
+    (job, rule): (&Job, &Rule),
+    behind: &Sample,
+) -> Option<String> {
+    let all = || copies.iter().flatten();
+    let failed = failures(copies);
+    match rule.run.stop {
+        _ if !is_undisturbed(job, behind) && all().any(|(_, measured)| !measured.others_balanced) => {
+            Some(
+                "the buffers of another job that uses the same storage or nodes filled or drained meanwhile: run longer"
+                    .to_owned(),
+            )
+        }
+        Stop::Known { .. } if mtbf(job).is_some() && (1..FEWEST_FAILURES).contains(&failed) => {
             let needed = failing_time(job, mtbf(job).unwrap_or(0.0)) / all().count() as f64;
             Some(format!(
-                "its nodes failed {} times, and fewer than {FEWEST_FAILURES} failures make no average: so many take about {}; write \
-             a `run.duration` well above that, or a larger `run.most`",
-                failures(copies),
+                "its nodes failed {failed} times, and fewer than {FEWEST_FAILURES} failures make no average: so many take about {}; write \
+                 a `run.duration` well above that, or a larger `run.most`",
                 seconds(needed)
             ))
         }
-        Stop::Known { precision, .. } if !is_narrow(&figure, precision) => Some(format!(
-            "its throughput was not known to {} when `run.most` events were over: raise `run.most` or `run.precision`",
-            percent(precision)
-        )),
-        _ if unreplaced.is_some() => unreplaced.clone(),
-        _ if all().any(|(_, measured)| !measured.level) => {
-            Some("its step times were not steady by the middle of the run: run longer, or write `run.warm_up`".to_owned())
+        Stop::Known { precision, .. }
+            if !is_narrow(&behind.ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed))), precision) =>
+        {
+            Some(format!(
+                "its throughput was not known to {} when `run.most` events were over: raise `run.most` or `run.precision`",
+                percent(precision)
+            ))
         }
         _ => None,
+    }
+}
+
+/// Whether caches are cold in the measured steps of a copy, or in some of them that take longer or shorter than others.
+fn is_cold((copy, measured): &(&JobOutcome, Measured), rule: &Rule) -> bool {
+    let first = first_epoch(copy, rule.dataset).min(measured.steps.end);
+    let time = |steps: Range<usize>| mean(durations(copy).get(steps).unwrap_or_default());
+    let times = (time(measured.steps.start.min(first)..first), time(first..measured.steps.end));
+    let differ = match times {
+        (Some(before), Some(after)) => (before / after - 1.0).abs() > TOLERATED,
+        _ => true,
     };
-    LengthReport { enough: missing.is_none(), why: missing, no_interval, ..LengthReport::default() }
+    measured.cold && differ
+}
+
+/// Says that caches are cold in measured steps; `None` if they are warm, or it makes no difference. A job that does not wait for
+/// input does not wait for caches either, which is left to the caller.
+fn cold(copies: &[Vec<(&JobOutcome, Measured)>], rule: &Rule) -> Option<String> {
+    let cold = || copies.iter().flatten().filter(|of| is_cold(of, rule));
+    let within = |(copy, measured): &(&JobOutcome, Measured)| {
+        first_epoch(copy, rule.dataset) < measured.steps.end
+    };
+    cold().next().map(|_| match cold().any(within) {
+        true => {
+            "its first epoch, in which the page cache and other caches are cold, is among the measured steps".to_owned()
+        }
+        false => "no copy has read its data set once: the page cache and other caches are cold in these steps, and later epochs \
+                  will find some of it there"
+            .to_owned(),
+    })
+}
+
+/// A period that the measured steps do not hold.
+struct Unseen {
+    says: String,
+    /// Whether the run is too short because of that.
+    is_due: bool,
+}
+
+/// Returns the periods of which the measured steps of some copy hold no whole one.
+fn unseen(copies: &[Vec<(&JobOutcome, Measured)>], rule: &Rule) -> Vec<Unseen> {
+    let of = |period: &Period| {
+        let each = copies.iter().flatten().filter(|(_, measured)| !measured.steps.is_empty());
+        let seen = |of: &&(&JobOutcome, Measured)| period.seen(of.0, &of.1.steps);
+        let (copy, measured) = each.clone().find(|of| seen(of) != Seen::Whole)?;
+        let partly =
+            period.what != Recurring::Failure && seen(&&(*copy, measured.clone())) == Seen::Partly;
+        let is_due = match rule.run.stop {
+            Stop::Known { .. } => partly,
+            Stop::Steps(_) | Stop::Epochs(_) | Stop::Duration(_) => {
+                (partly && period.cost > TOLERATED)
+                    || period.is_due(copy, &measured.steps, TOLERATED)
+            }
+        };
+        Some(Unseen { says: period.unseen(copy, &measured.steps), is_due })
+    };
+    rule.periods.iter().filter_map(of).collect()
 }
 
 #[cfg(test)]

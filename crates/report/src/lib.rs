@@ -31,6 +31,7 @@ pub mod metric;
 mod outcome;
 mod page;
 mod parallel;
+mod periods;
 mod prediction;
 mod queue;
 mod rare;

@@ -106,6 +106,9 @@ pub struct JobOutcome {
     pub parallel: Option<ParallelOutcome>,
     /// Failures and checkpoints; `None` if they are not simulated.
     pub recovery: Option<RecoveryOutcome>,
+    /// Times at which checkpoints began, in order [s].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<f64>,
     /// Use of GPUs by learners; `None` if it was not observed.
     pub learners: Option<LearnersOutcome>,
     /// Exchanges of the model copies with parameter servers; `None` without servers.

@@ -1,5 +1,6 @@
 //! Rare stalls: intervals that allow for stalls that a short run did not see.
 
+use super::measured::without_places;
 use super::sample::{Ratio, Stretch};
 use super::window::durations;
 use forebay_engine::stats::{quantile, rare_sum_interval};
@@ -33,7 +34,9 @@ pub(super) struct Rare {
 }
 
 impl Rare {
-    /// Finds the rare stalls within these ranges of steps; `None` if stalls are frequent, or there is no step.
+    /// Finds the rare stalls within these ranges of steps; `None` if stalls are frequent, or there is no step. If the ranges hold
+    /// are whole periods, stalls that recur in each are not rare: what counts is by how much a wait differs from those at the same
+    /// place of other periods.
     pub(super) fn from_stretches(stretches: &[Vec<Stretch>]) -> Option<Rare> {
         let waits: Vec<Vec<(f64, f64)>> = stretches.iter().flatten().map(waits).collect();
         let mut all: Vec<f64> = waits.iter().flatten().map(|(wait, _)| *wait).collect();
@@ -138,17 +141,26 @@ fn beginning(distances: &[usize]) -> f64 {
     if second > 0.0 { (2.0 * first * first / (count * second)).min(1.0) } else { 1.0 }
 }
 
-/// Returns the wait and the duration of each step [s].
-fn waits((copy, steps): &Stretch) -> Vec<(f64, f64)> {
+/// Returns the wait and the duration of each step [s]. In whole periods that are even, it is the wait beyond the mean at the same
+/// place of all periods. A wait in one of n periods that is longer than the others raises their mean by the n-th part of what it is
+/// longer by, which is corrected.
+fn waits(stretch: &Stretch) -> Vec<(f64, f64)> {
+    let (copy, steps) = (stretch.copy, &stretch.steps);
     let all = durations(copy);
     let of = |i: usize| Some(((all.get(i)? - copy.steps.get(i)?.compute).max(0.0), *all.get(i)?));
-    steps.clone().filter_map(of).collect()
+    let waits: Vec<(f64, f64)> = steps.clone().filter_map(of).collect();
+    let Some(ends) = stretch.even_periods() else { return waits };
+    let ends: Vec<usize> = ends.iter().map(|end| end - steps.start).collect();
+    let periods = (ends.len() - 1) as f64;
+    let bare: Vec<f64> = waits.iter().map(|(wait, _)| *wait).collect();
+    let rest = without_places(&bare, &ends).into_iter();
+    rest.zip(waits).map(|(rest, (_, time))| (rest * periods / (periods - 1.0), time)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fixture::copy;
-    use super::super::sample::{Nature, Sample};
+    use super::super::sample::{Nature, Sample, Stretch};
     use super::*;
 
     /// Returns a copy of 400 steps that compute for 20 ms each. Only the given steps wait as well, for 10 ms each.
@@ -166,16 +178,18 @@ mod tests {
     fn stall_free_random_simulations_have_intervals_that_allow_rare_stalls() {
         // System: 400 steps without a wait. Expectation: at a confidence of 97.5 % up to 3.69 of 400 steps may be held up.
         let copy = held_up(&[]);
-        let rare = Rare::from_stretches(&[vec![(&copy, 0..400)]]).expect("rare");
+        let rare = Rare::from_stretches(&[vec![Stretch::new(&copy, 0..400)]]).expect("rare");
         assert_eq!((rare.events, rare.steps), (0, 400));
         assert!((rare.most() - 3.689 / 400.0).abs() < 1e-5, "{}", rare.most());
-        let sample = Sample::new(&[vec![(&copy, 0..400)]], Nature { chance: true, round: 0 });
+        let sample =
+            Sample::new(&[vec![Stretch::new(&copy, 0..400)]], Nature { chance: true, round: 0 });
         let [low, high] = sample.figures(1000).step_time.ci95.expect("an interval");
         assert!((low - 0.02).abs() < 1e-9 && high > 0.0201, "{low} {high}");
-        let certain = Sample::new(&[vec![(&copy, 0..400)]], Nature { chance: false, round: 0 })
-            .figures(1000)
-            .step_time
-            .ci95;
+        let certain =
+            Sample::new(&[vec![Stretch::new(&copy, 0..400)]], Nature { chance: false, round: 0 })
+                .figures(1000)
+                .step_time
+                .ci95;
         let [low, high] = certain.expect("an interval");
         assert!(high - low < 1e-9, "{low} {high}");
     }
@@ -183,8 +197,11 @@ mod tests {
     #[test]
     fn consecutive_stalled_steps_are_one_event_and_frequent_stalls_are_not_rare() {
         let copy = held_up(&[50, 51, 52, 300]);
-        assert_eq!(Rare::from_stretches(&[vec![(&copy, 0..400)]]).map(|rare| rare.events), Some(2));
+        assert_eq!(
+            Rare::from_stretches(&[vec![Stretch::new(&copy, 0..400)]]).map(|rare| rare.events),
+            Some(2)
+        );
         let often: Vec<usize> = (0..400).step_by(9).collect();
-        assert_eq!(Rare::from_stretches(&[vec![(&held_up(&often), 0..400)]]), None);
+        assert_eq!(Rare::from_stretches(&[vec![Stretch::new(&held_up(&often), 0..400)]]), None);
     }
 }

@@ -1,12 +1,14 @@
 //! Computes figures from the windows of copies and replications.
 
 use super::figures::{Figure, JobFigures, StallReport};
+use super::measured::Measured;
+use super::periods::are_even;
 use super::rare::Rare;
 use super::window::{Window, ratio, share};
 use super::{Cause, JobOutcome, StallCause};
 use forebay_engine::stats::{
     Batch, FEWEST_BATCHES, MOST_BATCHES, independent_values, mean, quantile, ratio_half_width,
-    t_interval,
+    t_interval, without_phase_means,
 };
 use std::ops::Range;
 
@@ -29,6 +31,8 @@ pub(super) struct Sample {
     /// Windows for batch means: by group of consecutive steps, then by copy. Empty if there are several replications, or too
     /// few independent groups.
     batches: Vec<Vec<Window>>,
+    /// Number of successive groups that make a period; 1 if the steps are not known to have whole periods.
+    phases: usize,
     /// Rare stalls; `None` if stalls are frequent, or if no step can be held up by chance.
     rare: Option<Rare>,
     /// Durations of all steps [s], ascending.
@@ -38,7 +42,30 @@ pub(super) struct Sample {
 }
 
 /// A job copy and the range of its steps from which figures are computed.
-pub(super) type Stretch<'a> = (&'a JobOutcome, Range<usize>);
+#[derive(Debug, Clone)]
+pub(super) struct Stretch<'a> {
+    pub(super) copy: &'a JobOutcome,
+    pub(super) steps: Range<usize>,
+    /// If the steps are whole periods, the start of the first and the end of each; otherwise empty.
+    ends: &'a [usize],
+}
+
+impl<'a> Stretch<'a> {
+    /// Returns a range of steps that is not known to be whole periods.
+    pub(super) fn new(copy: &'a JobOutcome, steps: Range<usize>) -> Stretch<'a> {
+        Stretch { copy, steps, ends: &[] }
+    }
+
+    /// Returns the measured steps of a copy.
+    pub(super) fn measured(copy: &'a JobOutcome, measured: &'a Measured) -> Stretch<'a> {
+        Stretch { copy, steps: measured.steps.clone(), ends: &measured.ends }
+    }
+
+    /// Returns the start of the first period and the end of each, if there are two at least and they have the same number of steps.
+    pub(super) fn even_periods(&self) -> Option<&'a [usize]> {
+        (self.ends.len() > 2 && are_even(self.ends)).then_some(self.ends)
+    }
+}
 
 /// How the durations of a job's steps may vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,21 +98,21 @@ impl Sample {
     /// Creates a sample from ranges of steps, given by replication and copy.
     pub(super) fn new(stretches: &[Vec<Stretch>], nature: Nature) -> Sample {
         let whole = |copies: &Vec<Stretch>| {
-            copies.iter().filter_map(|(copy, steps)| Window::new(copy, steps.clone())).collect()
+            copies.iter().filter_map(|of| Window::new(of.copy, of.steps.clone())).collect()
         };
         let mut durations: Vec<f64> = Vec::new();
-        for (copy, steps) in stretches.iter().flatten() {
-            let all = super::window::durations(copy);
-            durations.extend(all.get(steps.clone()).unwrap_or_default());
+        for of in stretches.iter().flatten() {
+            let all = super::window::durations(of.copy);
+            durations.extend(all.get(of.steps.clone()).unwrap_or_default());
         }
         durations.sort_unstable_by(f64::total_cmp);
-        let batches = match stretches {
+        let (batches, phases) = match stretches {
             [single] => batches(single, nature.round),
-            _ => Vec::new(),
+            _ => (Vec::new(), 1),
         };
         let rare = Rare::from_stretches(stretches).filter(|_| nature.chance);
         let windows = stretches.iter().map(whole).collect();
-        Sample { windows, batches, rare, durations, without_intervals: false }
+        Sample { windows, batches, phases, rare, durations, without_intervals: false }
     }
 
     /// Returns the sample with intervals turned off: its figures have none.
@@ -178,7 +205,7 @@ impl Sample {
         let batches: Vec<Batch> = self.batches.iter().map(sum).collect();
         let total = |of: fn(&Batch) -> f64| batches.iter().map(of).sum::<f64>();
         let mean = total(|batch| batch.a) / total(|batch| batch.b);
-        Some(relative_to(mean, ratio_half_width(&batches)?))
+        Some(relative_to(mean, ratio_half_width(&batches, self.phases)?))
     }
 
     /// Returns the core figures of a job whose data set has `dataset` samples.
@@ -251,49 +278,110 @@ fn over_copies(groups: &[Vec<Window>], of: &impl Fn(&Window) -> Option<f64>) -> 
     groups.iter().filter_map(each).collect()
 }
 
-/// Divides the steps of one replication into groups for batch means. The effective number of independent groups is at least ten;
-/// if that is impossible, returns an empty list. Steps that do not fill a group are left out at the beginning.
+/// Divides the steps of one replication into groups for batch means, and returns them with the number of groups in a period. The
+/// effective number of independent groups is at least ten; if that is impossible, returns an empty list. Steps that do not fill a
+/// group are left out at the beginning.
 ///
 /// In one round of `round` samples, each worker delivers one data batch. A late data batch is followed by data batches that other
 /// workers finished meanwhile: one part of the round takes too long, the next part too short. An interval found from parts of
 /// rounds would therefore be too wide. So a group consists of whole rounds if there are enough rounds.
-fn batches(copies: &[Stretch], round: u64) -> Vec<Vec<Window>> {
-    let durations = mean_durations(copies);
-    let least = durations.len() / durations.len().clamp(1, MOST_BATCHES);
-    let taken = copies.iter().flat_map(|(copy, steps)| &copy.steps[steps.clone()]);
+///
+/// If the steps are whole periods, a group has several of them, or a part of one that begins at the same place of each.
+fn batches(copies: &[Stretch], round: u64) -> (Vec<Vec<Window>>, usize) {
+    let shortest = copies.iter().map(|of| of.steps.len()).filter(|steps| *steps > 0).min();
+    let taken = copies.iter().flat_map(|of| &of.copy.steps[of.steps.clone()]);
     let round = round.div_ceil(taken.map(|step| step.fresh).max().unwrap_or(0).max(1)).max(1);
     let round = usize::try_from(round).unwrap_or(usize::MAX);
-    let enough = |unit: usize| {
-        let length = least.div_ceil(unit).checked_mul(unit).filter(|of| *of <= durations.len())?;
-        let count = (durations.len() / length.max(1)).min(MOST_BATCHES);
-        let each = durations[durations.len() - count * length..].chunks_exact(length.max(1));
-        let means: Vec<f64> = each.filter_map(mean).collect();
-        (independent_values(&means) >= FEWEST_BATCHES as f64).then_some((unit, count))
+    let periods = copies.iter().map(|of| of.ends.len().saturating_sub(1)).min().unwrap_or(0);
+    let even = copies.iter().all(|of| of.even_periods().is_some());
+    let shape = |unit: usize| match (periods, even) {
+        (2.., true) => Shape::of_periods(periods, shortest? / periods, unit),
+        // Where they are not alike, there have to be enough of them.
+        (FEWEST_BATCHES.., false) => {
+            Some(Shape { together: periods.div_ceil(MOST_BATCHES), ..Shape::WHOLE })
+        }
+        _ => None,
     };
-    let Some((unit, count)) = [round, 1].into_iter().find_map(enough) else { return Vec::new() };
-    let part = |i: usize, (copy, steps): &Stretch| {
-        let length = steps.len() / count / unit * unit;
-        let start = steps.end - (count - i) * length;
-        Window::new(copy, start..start + length)
+    let of_periods = |unit: usize| {
+        let shape = shape(unit)?;
+        let groups = |of: &Stretch| shape.groups(&of.ends[of.ends.len() - 1 - periods..]);
+        Some((windows(copies, groups), shape.starts.len().max(1)))
     };
-    let batch = |i| copies.iter().filter_map(|stretch| part(i, stretch)).collect();
-    (0..count).map(batch).collect()
+    let of_rounds = |unit: usize| {
+        let (length, count) = round_groups(shortest?, unit)?;
+        let groups = |of: &Stretch| -> Vec<Range<usize>> {
+            let own = (of.steps.len() / count / unit * unit).max(length);
+            let first = of.steps.end - count * own;
+            (0..count).map(|i| first + i * own..first + (i + 1) * own).collect()
+        };
+        Some((windows(copies, groups), 1))
+    };
+    let is_enough = |(groups, phases): &(Vec<Vec<Window>>, usize)| {
+        let times = over_copies(groups, &|window| ratio(window.elapsed, window.steps));
+        let centre = mean(&times).unwrap_or(0.0);
+        let rest = without_phase_means(&times, *phases).into_iter();
+        // Around the mean, so that rounding is seen to be negligible.
+        let values: Vec<f64> = rest.map(|rest| centre + rest).collect();
+        independent_values(&values) >= FEWEST_BATCHES as f64
+    };
+    let units = || [round, 1].into_iter();
+    let plans = units().filter_map(of_periods).chain(units().filter_map(of_rounds));
+    plans.into_iter().find(is_enough).unwrap_or((Vec::new(), 1))
 }
 
-/// Returns the mean duration over the copies for each step [s]. Steps are counted from the end, and there are as many as the
-/// shortest copy has.
-fn mean_durations(copies: &[Stretch]) -> Vec<f64> {
-    let each: Vec<Vec<f64>> = copies
-        .iter()
-        .filter(|(_, steps)| !steps.is_empty())
-        .map(|(copy, steps)| super::window::durations(copy)[steps.clone()].to_vec())
-        .collect();
-    let shortest = each.iter().map(Vec::len).min().unwrap_or(0);
-    let at = |i: usize| {
-        let from_end = each.iter().map(|durations| durations[durations.len() - shortest + i]);
-        from_end.sum::<f64>() / each.len() as f64
-    };
-    (0..shortest).map(at).collect()
+/// Returns the windows of groups of steps, by group, then by copy.
+fn windows(copies: &[Stretch], groups: impl Fn(&Stretch) -> Vec<Range<usize>>) -> Vec<Vec<Window>> {
+    let mut all: Vec<Vec<Window>> = Vec::new();
+    for of in copies.iter().filter(|of| !of.steps.is_empty()) {
+        for (group, steps) in groups(of).into_iter().enumerate() {
+            all.resize_with(all.len().max(group + 1), Vec::new);
+            all[group].extend(Window::new(of.copy, steps));
+        }
+    }
+    all
+}
+
+/// Returns the length and the number of groups of `steps` steps; each is of whole `unit`s. `None` if there is not one.
+fn round_groups(steps: usize, unit: usize) -> Option<(usize, usize)> {
+    let least = steps / steps.clamp(1, MOST_BATCHES);
+    let length = least.div_ceil(unit).checked_mul(unit).filter(|of| (1..=steps).contains(of))?;
+    Some((length, (steps / length).min(MOST_BATCHES)))
+}
+
+/// How periods are divided into groups.
+struct Shape {
+    /// Number of periods that count as one.
+    together: usize,
+    /// Place in a period at which each of its groups begins.
+    starts: Vec<usize>,
+}
+
+impl Shape {
+    /// Whole periods as groups.
+    const WHOLE: Shape = Shape { together: 1, starts: Vec::new() };
+
+    /// Divides periods of about `length` steps into up to [`MOST_BATCHES`] groups of whole `unit`s.
+    fn of_periods(periods: usize, length: usize, unit: usize) -> Option<Shape> {
+        let groups = (MOST_BATCHES / periods).clamp(1, length.max(1));
+        let each = (length / groups).max(1).div_ceil(unit).checked_mul(unit)?;
+        let starts = (0..(length / each).max(1)).map(|group| group * each).collect();
+        Some(Shape { together: periods.div_ceil(MOST_BATCHES), starts })
+    }
+
+    /// Returns the groups of the periods with these ends.
+    fn groups(&self, ends: &[usize]) -> Vec<Range<usize>> {
+        let ends: Vec<usize> = ends.iter().rev().copied().step_by(self.together).collect();
+        let periods = ends.windows(2).rev().map(|pair| pair[1]..pair[0]);
+        let parts = |period: Range<usize>| -> Vec<Range<usize>> {
+            let starts = self.starts.iter().map(|start| period.start + start);
+            let mut bounds: Vec<usize> = starts.chain([period.end]).collect();
+            if self.starts.is_empty() {
+                bounds.insert(0, period.start);
+            }
+            bounds.windows(2).map(|pair| pair[0]..pair[1]).collect()
+        };
+        periods.flat_map(parts).collect()
+    }
 }
 
 /// Returns the mean and interval of one value per replication.
@@ -331,7 +419,8 @@ mod tests {
             }
         }
         let half = |round: u64| {
-            let sample = Sample::new(&[vec![(&job, 0..160)]], Nature { chance: false, round });
+            let sample =
+                Sample::new(&[vec![Stretch::new(&job, 0..160)]], Nature { chance: false, round });
             let [low, high] = sample.figures(1000).step_time.ci95.expect("an interval");
             (high - low) / 2.0
         };

@@ -6,7 +6,7 @@ use super::device_memory::device_memory;
 use super::energy::energy;
 use super::epochs;
 use super::figures::{JobReport, Report, ResourceReport, Spread, StalledSteps};
-use super::known::{length, ranks_may_diverge, run_of};
+use super::known::length;
 use super::learners::learners;
 use super::locality::local_share;
 use super::measured::{Measured, Rule};
@@ -72,18 +72,22 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     let described = &scenario.jobs[job];
     let dataset = scenario.samples_of_epoch(described);
     let copies: Vec<Vec<&JobOutcome>> = outcomes.iter().map(|o| copies_of(o, job)).collect();
-    let nature = nature(scenario, described);
     let measured = measured(scenario, outcomes, job);
+    let nature = nature(scenario, described);
     let stretches = |of: &dyn Fn(&JobOutcome, &Measured) -> (usize, usize)| {
         let mut all: Vec<Vec<Stretch>> = Vec::new();
         for copies in &measured {
             let each = copies.iter().map(|(copy, measured)| (*copy, of(copy, measured)));
-            all.push(each.map(|(copy, (from, to))| (copy, from.min(to)..to)).collect());
+            all.push(each.map(|(copy, (from, to))| Stretch::new(copy, from.min(to)..to)).collect());
         }
         Sample::new(&all, nature)
     };
-    let behind = stretches(&|_, measured| (measured.steps.start, measured.steps.end));
-    let mut length = length(&measured, (described, scenario.stop_of(described)), &behind);
+    let mut whole: Vec<Vec<Stretch>> = Vec::new();
+    for copies in &measured {
+        whole.push(copies.iter().map(|(copy, of)| Stretch::measured(copy, of)).collect());
+    }
+    let behind = Sample::new(&whole, nature);
+    let mut length = length(&measured, (described, &Rule::of_job(scenario, job)), &behind);
     let scheduled = schedule::no_interval(scenario, job, &measured);
     let by_chance = scheduled.is_none();
     length.no_interval = length.no_interval.or(scheduled);
@@ -171,17 +175,12 @@ pub(super) fn measured<'o>(
     outcomes: &'o [Outcome],
     job: usize,
 ) -> Vec<Vec<(&'o JobOutcome, Measured)>> {
-    let described = &scenario.jobs[job];
-    let run = run_of(scenario, described);
-    let rule = Rule {
-        run: &run,
-        dataset: scenario.samples_of_epoch(described),
-        loose: ranks_may_diverge(described),
-    };
+    let rule = Rule::of_job(scenario, job);
     let of = |outcome: &'o Outcome| {
         let until = outcome.first_end(&scenario.run);
+        let others = rule.other_copies(&outcome.jobs);
         let copies = copies_of(outcome, job).into_iter();
-        copies.map(|copy| (copy, Measured::new(copy, rule, until))).collect()
+        copies.map(|copy| (copy, Measured::new(copy, &rule, until, &others))).collect()
     };
     outcomes.iter().map(of).collect()
 }

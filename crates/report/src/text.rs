@@ -25,6 +25,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     for line in report.jobs.iter().filter_map(too_short) {
         page.paragraph(&line, "", Style::Bold);
     }
+    for line in report.jobs.iter().flat_map(unseen) {
+        page.paragraph(&line, "", Style::Plain);
+    }
     for line in report.bottleneck.iter().flat_map(|of| of.text.lines()) {
         page.paragraph(line, "", Style::Plain);
     }
@@ -218,6 +221,12 @@ fn too_short(job: &JobReport) -> Option<String> {
         )
     });
     Some(format!("The run is too short for `{}`: {why}.{}", job.name, long.unwrap_or_default()))
+}
+
+/// Returns sentences on what a job does more rarely than the run is long.
+fn unseen(job: &JobReport) -> impl Iterator<Item = String> + '_ {
+    let also = job.length.unseen.iter().filter(|of| job.length.why.as_ref() != Some(of));
+    also.map(|of| format!("Note on `{}`: {of}.", job.name))
 }
 
 fn provenance(report: &Report) -> String {

@@ -55,7 +55,6 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
             length_warning(job, &copies)
                 .map(|sentence| unfinished_copy(job, outcomes, index).unwrap_or(sentence)),
         );
-        found.extend(exchange_warning(job, &copies));
         found.extend(unwritten_checkpoint(job, outcomes, index));
         found.extend(backlog(scenario, outcomes, index));
     }
@@ -205,19 +204,6 @@ fn length_warning(job: &Job, copies: &[(&JobOutcome, Measured)]) -> Option<Strin
         )),
         Some(_) => None,
     }
-}
-
-/// Returns a warning if the steps after the warm-up are too few to include an exchange between model copies.
-fn exchange_warning(job: &Job, copies: &[(&JobOutcome, Measured)]) -> Option<String> {
-    let left = |(_, measured): &(_, Measured)| measured.steps.len() as u64;
-    let (steps, interval) = (copies.iter().map(left).min()?, job.interval());
-    (steps < interval).then(|| {
-        format!(
-            "Model copies of `{}` exchange every {interval} steps, but only {steps} steps are left after the warm-up: its \
-             figures may not include an exchange.",
-            job.name
-        )
-    })
 }
 
 /// Whether samples or gradients of a job move over PCIe.

@@ -178,6 +178,8 @@ impl Jobs {
         let checkpoint = &self.recoveries.checkpoints[c];
         let (j, begun) = (checkpoint.job, checkpoint.waits.unwrap_or(env.now));
         let pause = checkpoint.settings.pause;
+        let recovery = checkpoint.recovery;
+        self.recoveries.all[recovery].begun.push(begun.seconds());
         let saved = Saved { begun, ..Saved::new(self.state(j, self.steps_to_save(j)), env.now) };
         self.recoveries.checkpoints[c].copying = Some((saved, env.now));
         if pause.span.0 > 0 {

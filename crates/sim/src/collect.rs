@@ -59,6 +59,7 @@ impl Jobs {
             recovery.count(&mut outcome.samples);
         }
         outcome.recovery = self.recoveries.outcome(job.parts);
+        outcome.checkpoints = self.recoveries.begun(job.parts);
         outcome.sync = self.communicators.sync_outcome(job.parts.servers);
         outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
         outcome.queue.ages = ages.iter().collect();

@@ -119,15 +119,20 @@ impl Watch<'_> {
         if self.handled >= known.most() {
             return Some(1.0);
         }
-        let last = jobs.jobs.iter().map(|job| job.job).max().unwrap_or(0);
-        let longest = |times: f64, job| Some(times.max(jobs.times_of_job(known, job)?));
         (faults.have_turned(env.now) && jobs.have_shown_all()).then_some(())?;
+        let last = jobs.jobs.iter().map(|job| job.job).max().unwrap_or(0);
+        let so_far: Vec<JobOutcome> = jobs.jobs.iter().map(|run| jobs.so_far(run)).collect();
+        let longest = |times: f64, job| {
+            let all_finished =
+                || jobs.jobs.iter().filter(|run| run.job == job).all(|run| run.finished);
+            Some(if all_finished() { times } else { times.max(known.times_as_long(job, &so_far)?) })
+        };
         (0..=last).try_fold(1.0, longest)
     }
 }
 
 impl Jobs {
-    /// Returns whether every job copy trains, and its failures and checkpoints have been observed.
+    /// Returns whether every job copy trains, and its failures at given times have happened.
     fn have_shown_all(&self) -> bool {
         let shown = |job: &JobRun| {
             let recovery = self.recoveries.are_shown(job.parts);
@@ -136,23 +141,17 @@ impl Jobs {
         self.jobs.iter().all(shown)
     }
 
-    fn times_of_job(&self, known: &Known, job: usize) -> Option<f64> {
-        let copies = || self.jobs.iter().filter(|run| run.job == job);
-        if copies().all(|run| run.finished) {
-            return Some(1.0);
-        }
-        let so_far: Vec<JobOutcome> = copies().map(|run| self.so_far(run)).collect();
-        known.times_as_long(job, &so_far)
-    }
-
     /// Returns the part of a job copy's outcome so far from which the necessary length of the run is estimated.
     fn so_far(&self, job: &JobRun) -> JobOutcome {
         let loaders = &self.loaders[job.parts.loaders];
         let keeps = loaders.iter().any(|loader| loader.caches.exist());
         JobOutcome {
+            job: job.job,
             start: job.start.seconds(),
             steps: job.steps.so_far(job.parts.devices.len()),
             cache: if keeps { vec![CacheRequests::default()] } else { Vec::new() },
+            recovery: self.recoveries.outcome(job.parts),
+            checkpoints: self.recoveries.begun(job.parts),
             ..JobOutcome::default()
         }
     }

@@ -228,3 +228,159 @@ fn a_run_shorter_than_its_first_epoch_reports_cold_caches() {
     assert!(why("4").contains("later epochs"), "{}", why("4"));
     assert!(!why("16").contains("later epochs"), "{}", why("16"));
 }
+
+/// Returns the first job's mean step time [s] and share of time that it computes.
+fn pace(job: &JobReport) -> (f64, f64) {
+    (mean(&job.figures.step_time), mean(&job.figures.accelerator_utilisation))
+}
+
+#[test]
+fn a_run_of_default_length_holds_whole_epochs_that_restart_workers() {
+    // System: epochs of 781.25 steps of 50 ms, each of which starts 32 workers for 300 ms each; epochs of 100 steps of 20 ms that
+    // start a worker for 500 ms. Expectation: 50 ms + (9.6 s + a first batch of 0.3 s) ÷ 781.25, and 20 ms + 516 ms ÷ 100.
+    let report = report_of(&case("turn3/restart", &[]));
+    let job = &report.jobs[0];
+    let (step, busy) = pace(job);
+    assert!((0.060..0.063).contains(&step) && (0.79..0.81).contains(&busy), "{step} {busy}");
+    assert!(job.length.enough && report.events < 2_000_000, "{:?}", job.length);
+    let report = report_of(&case("turn3/restart0", &[("job.loader.pytorch.workers", "1")]));
+    let (step, _) = pace(&report.jobs[0]);
+    assert!((step - 0.02515).abs() < 1e-5 && report.jobs[0].length.enough, "{step}");
+}
+
+#[test]
+fn a_run_of_default_length_is_long_enough() {
+    // System: epochs of 1,562.5 steps, and a loader that makes a batch in 128 ms; exchanges every 32 steps. Expectation: the run
+    // that forebay chose is long enough, and holds exchanges.
+    let report = report_of(&case("turn3/f8-auto-length", &[]));
+    assert!(report.jobs[0].length.enough, "{:?}", report.jobs[0].length);
+    let exchanges = [
+        ("cluster.nodes", "2"),
+        ("cluster.network.nic", "\"10 Gbit/s\""),
+        ("job.nodes", "2"),
+        ("job.accumulation", "4"),
+        ("job.sync.allreduce", "{ gradients = \"100 MB\", period = 8 }"),
+    ];
+    let job = &report_of(&case("turn3/f8-auto-length", &exchanges)).jobs[0];
+    assert!(job.length.enough && job.length.unseen.is_empty(), "{:?}", job.length);
+    assert!(mean(&job.figures.steps) >= 320.0);
+}
+
+#[test]
+fn what_is_rarer_than_a_run_of_default_length_is_named() {
+    // System: hourly checkpoints, epochs of a million steps and failures once in three years, and at most 100,000 events. Expectation:
+    // the run is long enough for the rest, and names all three.
+    let rare = "checkpoint = { interval = \"1 h\", bytes = \"1 GB\" }\nfailures = { mtbf = \"1000 d\", restart = \"1 min\" }";
+    let mut scenario = steady_with("most = 100000", rare);
+    scenario.jobs[0].loader = steady_loader("pytorch = { workers = 1, start = \"100 s\" }");
+    scenario.datasets[0].samples = 10_000_000;
+    scenario.cluster.node.page_cache = None;
+    let length = &report_of(&scenario).jobs[0].length;
+    assert!(length.enough, "{length:?}");
+    for what in ["its epochs of 1 M steps", "a checkpoint every 1 h", "fails every"] {
+        assert!(length.unseen.iter().any(|of| of.contains(what)), "{what}: {length:?}");
+    }
+}
+
+/// Returns the loader of a job like that of `steady`.
+fn steady_loader(loader: &str) -> forebay::scenario::StageGraph {
+    let text = r#"name = "l"
+cluster.nodes = 1
+storage.s.file-server = { bandwidth = "1 GB/s" }
+dataset.d = { samples = 2000, sample_size = "10 kB" }
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 10
+model.step = "10 ms"
+"#;
+    written(&format!("{text}loader.{loader}"), &[]).jobs.remove(0).loader
+}
+
+#[test]
+fn filling_buffers_are_reported() {
+    // System: queues of 2,000 samples that take the links of the exchanges until they are full, which lasts 25 steps; then steps take
+    // 20 ms. Expectation: runs that end before are too short and say why; longer runs give 20 ms.
+    for steps in ["20", "30"] {
+        let report = report_of(&case("turn3/filling", &[("run.steps", steps)]));
+        let length = &report.jobs[0].length;
+        assert!(!length.enough && length.filled && !length.drained, "{length:?}");
+        assert!(length.why.as_ref().is_some_and(|why| why.contains("its buffers filled")));
+    }
+    for steps in ["60", "100", "200"] {
+        let report = report_of(&case("turn3/filling", &[("run.steps", steps)]));
+        let job = &report.jobs[0];
+        assert!(job.length.enough && (pace(job).0 - 0.02).abs() < 1e-4, "{:?}", job.length);
+    }
+}
+
+#[test]
+fn samples_of_row_groups_that_workers_hold_count_as_held() {
+    // System: four workers, each with a row group of 1,000 samples, which last 125 steps. Expectation: runs in which no further row
+    // group is needed are too short; the long run takes 26.85 ms.
+    for steps in ["60", "100"] {
+        let report = report_of(&case("turn3/parquet-short", &[("run.steps", steps)]));
+        assert!(!report.jobs[0].length.enough, "{:?}", report.jobs[0].length);
+    }
+    let report = report_of(&of_unwritten_length("turn3/parquet-short", &[]));
+    let (step, busy) = pace(&report.jobs[0]);
+    assert!((step / 0.02685 - 1.0).abs() < 0.01 && (busy - 0.745).abs() < 0.01, "{step} {busy}");
+    assert!(report.jobs[0].length.enough);
+}
+
+#[test]
+fn a_written_run_says_that_caches_are_cold() {
+    // System: 300 steps of an epoch of 1,562.5 whose files the page cache keeps. Expectation: the report says that it is cold; a run of
+    // default length measures later epochs, in which the job computes 99.6 % of the time.
+    let report = report_of(&case("turn3/cold", &[]));
+    let text = forebay::report::text::render(&report, 200, false);
+    assert!(text.contains("the page cache and other caches are cold in these steps"), "{text}");
+    let report = report_of(&of_unwritten_length("turn3/cold", &[]));
+    let (_, busy) = pace(&report.jobs[0]);
+    assert!((busy - 0.996).abs() < 0.001 && report.jobs[0].length.enough, "{busy}");
+}
+
+#[test]
+fn a_job_beside_a_queue_that_still_fills_is_not_measured_long_enough() {
+    // System: two jobs on a server of 210 MB/s. One has steps of 40 ms and needs 80 MB/s; the queue of the other, of 12,000 samples, takes
+    // what is left until it is full. Expectation: 100 steps are too few for either; a run of default length gives 40 ms.
+    let text = r#"name = "beside"
+[run]
+steps = 100
+[cluster]
+nodes = 2
+node = { cores = 8, page_cache = "none" }
+[storage.nas.file-server]
+bandwidth = "210 MB/s"
+latency = { lognormal = { mean = "1 ms", cv = 0.3 } }
+[dataset.d]
+samples = 10000000
+sample_size = "100 kB"
+[[job]]
+name = "a"
+dataset = "d"
+storage = "nas"
+batch = 32
+loader.pytorch = { workers = 2 }
+model.step = "40 ms"
+[[job]]
+name = "b"
+dataset = "d"
+storage = "nas"
+batch = 32
+loader.tf-queue = { threads = 8, capacity = "12000 samples" }
+model.step = "40 ms"
+"#;
+    let short = report_of(&written(text, &[]));
+    let why = short.jobs[0].length.why.clone().unwrap_or_default();
+    assert!(why.contains("another job") && !short.jobs[0].length.enough, "{why}");
+    let long = report_of(&written(&text.replace("steps = 100", ""), &[]));
+    let job = &long.jobs[0];
+    assert!(
+        job.length.enough && (pace(job).0 - 0.04).abs() < 2e-3,
+        "{} {:?}",
+        pace(job).0,
+        job.length
+    );
+}

@@ -9,6 +9,7 @@ mod warm_up;
 
 pub use batch_means::{
     Batch, FEWEST_BATCHES, MOST_BATCHES, correlation_time, independent_values, ratio_half_width,
+    without_phase_means,
 };
 pub use interval::{mean, sd, student_975, t_interval};
 pub use log_histogram::LogHistogram;

@@ -17,9 +17,6 @@ use forebay_scenario::{FailureTimes, Resume};
 use super::epoch::EpochRun;
 use super::restored::Restored;
 
-/// Number of failures, and number of checkpoints, after which their mean costs are considered known.
-const ENOUGH: u64 = 10;
-
 /// The owner of checkpoints and failures.
 #[derive(Debug, Default)]
 pub(crate) struct Recoveries {
@@ -43,6 +40,8 @@ pub(crate) struct RecoveryRun {
     /// Largest number of steps of any saved state so far.
     furthest: u64,
     pub(crate) books: RecoveryOutcome,
+    /// Times at which checkpoints began, in order [s].
+    pub(crate) begun: Vec<f64>,
     /// Initial state of each loader, for restarts.
     pub(crate) restored: RangeVec<LoaderRun, Restored>,
     /// Number of steps, done and still to be done, that repeat earlier steps because epochs begin again after failures.
@@ -116,11 +115,11 @@ impl FailureRun {
         })
     }
 
-    /// Returns the number of failures after which their mean cost is considered known.
-    fn enough(&self) -> u64 {
+    /// Returns the number of failures whose times the scenario gives.
+    fn planned(&self) -> u64 {
         match &self.settings.when {
             FailureTimes::At(times) => times.len() as u64,
-            FailureTimes::Random { .. } => ENOUGH,
+            FailureTimes::Random { .. } => 0,
         }
     }
 }
@@ -133,6 +132,7 @@ impl RecoveryRun {
             initial: Saved::default(),
             furthest: 0,
             books: RecoveryOutcome::default(),
+            begun: Vec::new(),
             restored,
             replayed: 0,
             resumed: Time::ZERO,
@@ -218,13 +218,16 @@ impl Recoveries {
         Some(books)
     }
 
-    /// Returns whether enough failures and checkpoints of a job copy have happened to end a run whose length the scenario does
-    /// not give.
+    /// Returns when the checkpoints of a job copy began, in order [s].
+    pub(crate) fn begun(&self, of: Parts) -> Vec<f64> {
+        self.of(of.recoveries).map_or(Vec::new(), |recovery| recovery.begun.clone())
+    }
+
+    /// Returns whether the failures of a job copy that the scenario gives times for have happened.
     pub(crate) fn are_shown(&self, of: Parts) -> bool {
         let shown = |recovery: &RecoveryRun| {
-            let (failures, books) = (&self.failures[of.failures], &recovery.books);
-            failures.iter().all(|failures| books.failures >= failures.enough())
-                && (of.checkpoints.is_empty() || books.checkpoints >= ENOUGH)
+            let failures = &self.failures[of.failures];
+            failures.iter().all(|failures| recovery.books.failures >= failures.planned())
         };
         self.of(of.recoveries).is_none_or(shown)
     }
