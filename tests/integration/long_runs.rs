@@ -12,7 +12,7 @@ use std::io::Write;
 use super::runs::{Draws, written};
 
 /// Default number of scenarios.
-const FEW: u64 = 24;
+const FEW: u64 = 10;
 
 /// Number of scenarios from which on the share of intervals that hold the mean is precise enough to be required.
 const MANY: u64 = 200;
@@ -87,15 +87,50 @@ fn job(draws: &mut Draws, number: u64) -> String {
     )
 }
 
-/// Returns a random scenario.
-fn random(seed: u64) -> String {
+/// Length of a random run.
+#[derive(Debug, Clone, Copy)]
+enum Length {
+    Steps(u64),
+    Epochs(u64),
+    Seconds(f64),
+    Automatic,
+}
+
+impl Length {
+    fn random(draws: &mut Draws) -> Length {
+        match draws.below(6) {
+            0 => Length::Steps(60 + draws.below(540)),
+            1 => Length::Epochs(1 + draws.below(4)),
+            2 => Length::Seconds(2.0 + draws.below(20) as f64),
+            _ => Length::Automatic,
+        }
+    }
+
+    /// Returns a length ten times as long; a run of automatic length took `seconds`.
+    fn longer(self, seconds: f64) -> Length {
+        match self {
+            Length::Steps(steps) => Length::Steps(10 * steps),
+            Length::Epochs(epochs) => Length::Epochs(10 * epochs),
+            Length::Seconds(seconds) => Length::Seconds(10.0 * seconds),
+            Length::Automatic => Length::Seconds(10.0 * seconds),
+        }
+    }
+
+    /// Returns the table `run` with this length.
+    fn run(self, seed: u64) -> String {
+        match self {
+            Length::Steps(steps) => format!("{{ seed = {seed}, steps = {steps} }}"),
+            Length::Epochs(epochs) => format!("{{ seed = {seed}, epochs = {epochs} }}"),
+            Length::Seconds(seconds) => format!("{{ seed = {seed}, duration = \"{seconds} s\" }}"),
+            Length::Automatic => format!("{{ seed = {seed}, most = 300000, precision = 0.02 }}"),
+        }
+    }
+}
+
+/// Returns a random scenario without its length, and the length.
+fn random(seed: u64) -> (String, Length) {
     let draws = &mut Draws(seed);
-    let length = match draws.below(6) {
-        0 => format!("steps = {}", 60 + draws.below(540)),
-        1 => format!("epochs = {}", 1 + draws.below(4)),
-        2 => format!("duration = \"{} s\"", 2 + draws.below(20)),
-        _ => "most = 500000\nprecision = 0.01".to_owned(),
-    };
+    let length = Length::random(draws);
     let cache = match draws.below(3) {
         0 => "page_cache.capacity = \"1 GB\"".to_owned(),
         1 => format!("page_cache.capacity = \"{} MB\"", 5 + draws.below(100)),
@@ -119,11 +154,12 @@ fn random(seed: u64) -> String {
     };
     let jobs = 1 + draws.below(3);
     let jobs: Vec<String> = (0..jobs).map(|number| job(draws, number)).collect();
-    format!(
-        "name = \"random {seed}\"\n[run]\n{length}\n[cluster]\nnodes = 6\n[cluster.node]\ncores = 4\ngpus = 1\n\
+    let text = format!(
+        "name = \"random {seed}\"\n[cluster]\nnodes = 6\n[cluster.node]\ncores = 4\ngpus = 1\n\
          memory = \"8 GB\"\n{cache}\n[cluster.network]\nnic = \"1 Gbit/s\"\n[storage.s]\n{storage}\n{}",
         jobs.join("\n")
-    )
+    );
+    (text, length)
 }
 
 fn report_of(scenario: &Scenario) -> Report {
@@ -143,16 +179,12 @@ struct Found {
 
 /// Compares a random scenario's intervals with means of a run ten times as long.
 fn compared(seed: u64) -> Vec<Found> {
-    let text = random(seed);
-    let scenario = written(&text, &[]);
-    let automatic = text.contains("most = ");
-    let short = report_of(&scenario);
-    let until = format!(
-        "{{ duration = \"{} s\", replications = 1, seed = {} }}",
-        10.0 * short.makespan.mean.unwrap_or(1.0),
-        1000 + seed
-    );
-    let long = report_of(&written(&text, &[("run", &until)]));
+    let (text, length) = random(seed);
+    let short = report_of(&written(&text, &[("run", &length.run(seed))]));
+    let longer = length.longer(short.makespan.mean.unwrap_or(1.0));
+    let changes = [("run", &*longer.run(1000 + seed)), ("run.replications", "1")];
+    let long = report_of(&written(&text, &changes));
+    let automatic = matches!(length, Length::Automatic);
     let each = short.jobs.iter().zip(&long.jobs).map(|(job, after)| {
         let figures = after.later_epochs.as_ref().unwrap_or(&after.figures);
         let truth = figures.step_time.mean.unwrap_or(f64::NAN);
@@ -160,7 +192,7 @@ fn compared(seed: u64) -> Vec<Found> {
         let [low, high] = found.ci95.unwrap_or([f64::NAN; 2]);
         let held = low * (1.0 - EQUAL) <= truth && truth <= high * (1.0 + EQUAL);
         let text = format!(
-            "{seed} {}: {:?} [{low:.6}, {high:.6}] and not {truth:.6}, {:?} of {:?} steps, {:?}",
+            "{seed} {length:?} {}: {:?} [{low:.6}, {high:.6}] and not {truth:.6}, {:?} of {:?} steps, {:?}",
             job.name, found.mean, job.figures.steps.mean, figures.steps.mean, job.length
         );
         let enough = job.length.enough && job.length.unseen.is_empty() && found.ci95.is_some();

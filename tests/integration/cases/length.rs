@@ -285,7 +285,7 @@ fn what_is_rarer_than_a_run_of_default_length_is_named() {
 /// Returns the loader of a job like that of `steady`.
 fn steady_loader(loader: &str) -> forebay::scenario::StageGraph {
     let text = r#"name = "l"
-cluster.nodes = 1
+cluster = { nodes = 1, node = { cores = 8, gpus = 1 } }
 storage.s.file-server = { bandwidth = "1 GB/s" }
 dataset.d = { samples = 2000, sample_size = "10 kB" }
 [[job]]
