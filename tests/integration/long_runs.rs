@@ -224,3 +224,30 @@ fn intervals_of_runs_that_are_long_enough_hold_the_mean_of_longer_runs() {
     let least = if number >= MANY { 0.92 } else { 0.85 };
     assert!(held as f64 >= least * enough as f64, "{table}");
 }
+
+#[test]
+fn zz_show() {
+    for seed in std::env::var("SHOW").unwrap_or_default().split_whitespace() {
+        let seed: u64 = seed.parse().expect("a seed");
+        let (text, length) = random(seed);
+        println!("=== {seed} {length:?}\n{text}");
+        let scenario = written(&text, &[("run", &length.run(seed))]);
+        let outcome = sim::run(&scenario, 0, &sim::Options::default());
+        for copy in &outcome.jobs {
+            let mut before = copy.start;
+            let times: Vec<String> = copy
+                .steps
+                .iter()
+                .map(|step| {
+                    let time = step.end - before;
+                    before = step.end;
+                    format!("{:.0}", 1e4 * time)
+                })
+                .collect();
+            println!("{} steps {}: {}", copy.job, times.len(), times.join(" "));
+        }
+        for found in compared(seed) {
+            println!("{} held {}", found.text, found.held);
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Decides whether a run was long enough and, if the scenario does not set the length of the run, when the run may end.
 
-use super::figures::LengthReport;
+use super::figures::{JobReport, LengthReport};
 use super::format::{count, number, seconds, share};
 use super::measured::{Measured, Rule, TOLERATED, flows, ranks_may_diverge};
 use super::periods::{self, Period, Recurring, Seen};
@@ -55,7 +55,7 @@ impl Known {
                 && of.level
                 && (!of.cold || self.reach(copy, of) < first_epoch_steps(copy, rule, of))
                 && of.others_balanced
-                && flows(copy, of.steps.clone()).1 >= 2.0 * rule.in_requests
+                && flows(copy, of.steps.clone()).1 >= 2.0 * rule.to_replace(copy, &of.steps)
         };
         if !measured.iter().all(is_shown) || !is_balanced(&[&measured], self.precision, rule.loose)
         {
@@ -173,7 +173,7 @@ fn unreplaced(
     let each = copies.iter().flatten().map(|(copy, measured)| {
         let (read, taken) = flows(copy, 0..copy.steps.len());
         let buffered = if little { 0.0 } else { read - taken };
-        (buffered + rule.in_requests, flows(copy, measured.steps.clone()).1)
+        (buffered + rule.to_replace(copy, &measured.steps), flows(copy, measured.steps.clone()).1)
     });
     let (held, taken) = each.fold((0.0, 0.0), |(a, b), (held, taken)| (a + held, b + taken));
     (taken < 2.0 * held).then(|| {
@@ -185,8 +185,8 @@ fn unreplaced(
     })
 }
 
-/// Whether a job's steps take as long whatever its loaders do meanwhile: its accelerators wait for nothing, and compute by
-/// themselves.
+/// Whether a job's steps take as long whatever its loaders and other jobs do meanwhile: its accelerators wait for nothing, and
+/// compute by themselves.
 fn is_undisturbed(job: &Job, behind: &Sample) -> bool {
     let waits = |w: &Window| w.stalls.iter().map(|(_, seconds)| seconds).sum::<f64>();
     let share = behind.ratio(Ratio::Waiting, |w| Some((waits(w), w.elapsed)));
@@ -252,6 +252,24 @@ pub(super) fn length(
             })
         });
     LengthReport { enough: missing.is_none(), why: missing, ..found }
+}
+
+/// Corrects the reports on jobs that are measured long enough, but beside another job that is not and uses the same storage or nodes.
+pub(super) fn correct_for_others(scenario: &Scenario, jobs: &mut [JobReport]) {
+    let enough: Vec<bool> = jobs.iter().map(|job| job.length.enough).collect();
+    for (index, job) in jobs.iter_mut().enumerate().filter(|(index, _)| enough[*index]) {
+        let accelerated = scenario.jobs[index].device == Device::Accelerator;
+        let waits = job.figures.stall.total.mean.is_none_or(|waits| waits >= LITTLE_INPUT);
+        let others = Rule::of_job(scenario, index).others;
+        let Some(other) = others.into_iter().find(|other| !enough[*other]) else { continue };
+        if waits || !accelerated {
+            job.length.enough = false;
+            job.length.why = Some(format!(
+                "`{}`, which uses the same storage or nodes, is not measured long enough",
+                scenario.jobs[other].name
+            ));
+        }
+    }
 }
 
 /// Returns the report on a job whose buffers lost this part of the samples taken.

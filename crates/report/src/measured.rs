@@ -23,6 +23,9 @@ pub(super) const TOLERATED: f64 = 0.02;
 /// Change in the number of samples in buffers, relative to the samples taken out, up to which the change is negligible.
 const LITTLE: f64 = 2e-4;
 
+/// Share of time up to which waits for requests are negligible: half of the default precision of a run of automatic length.
+const LITTLE_WAIT: f64 = 0.0025;
+
 /// Number of times that the content of the loaders' buffers must be replaced before steps are measured.
 const TURNS: f64 = 2.0;
 
@@ -54,6 +57,8 @@ pub(super) struct Rule {
     /// Samples that workers hold in addition to those that they have begun to read: a worker that reads a row group, or a large
     /// part of a shard, reads nothing until it has used all of its samples.
     pub(super) in_requests: f64,
+    /// Number of workers that hold them.
+    pub(super) readers: f64,
     /// Whether caches may keep more of the data set than [`TOLERATED`].
     pub(super) caches: bool,
     /// Indices of the other jobs that use the same storage or nodes, and whose queues are bounded.
@@ -116,11 +121,13 @@ impl Measured {
                 (places(least, end).find(balanced).unwrap_or(least), found.settled)
             }
         };
-        let anchor = match rule.run.warm_up {
-            WarmUp::Steps(_) => Anchor::First,
-            WarmUp::Auto | WarmUp::Off => Anchor::Last,
+        let of = |anchor| periods::whole(copy, &rule.periods, &(from..end), anchor);
+        let ends = match (rule.run.warm_up, rule.run.stop) {
+            (WarmUp::Steps(_), Stop::Known { .. }) => of(Anchor::First),
+            // The scenario says which steps are measured.
+            (WarmUp::Steps(_), _) => Vec::new(),
+            (WarmUp::Auto | WarmUp::Off, _) => of(Anchor::Last),
         };
-        let ends = periods::whole(copy, &rule.periods, &(from..end), anchor);
         let (steps, ends) = rule.as_full_as_before(copy, from..end, ends);
         Measured {
             ends,
@@ -147,7 +154,8 @@ impl Rule {
             dataset: scenario.samples_of_epoch(job),
             loose: ranks_may_diverge(job),
             periods: periods::of_job(scenario, job),
-            in_requests: in_requests(scenario, job),
+            in_requests: readers(job) * read_at_once(scenario, job),
+            readers: readers(job),
             caches: periods::kept_share(scenario, job) > TOLERATED,
             others: others.collect(),
         }
@@ -182,6 +190,17 @@ impl Rule {
         let mean = durations.iter().sum::<f64>() / end as f64;
         rest.iter().map(|rest| mean + rest).collect()
     }
+    /// Returns the number of samples of requests that workers of a copy hold, which its measured `steps` have to replace: 0 if reading
+    /// them again takes so little time that trainers may wait for it each time without a difference. It takes about as long as the
+    /// first step waited.
+    pub(super) fn to_replace(&self, copy: &JobOutcome, steps: &Range<usize>) -> f64 {
+        let waited = copy.steps.first().map_or(0.0, |first| first.end - copy.start - first.compute);
+        let time = |step: usize| step.checked_sub(1).map_or(copy.start, |i| copy.steps[i].end);
+        let rate = flows(copy, steps.clone()).1 / (time(steps.end) - time(steps.start));
+        let lasts = self.in_requests / rate;
+        if self.readers * waited <= LITTLE_WAIT * lasts { 0.0 } else { self.in_requests }
+    }
+
     /// Returns the number of first steps during which the trainers have not yet taken [`TURNS`] times the samples by which the
     /// loader's content has changed since the start, samples of requests included. Returns 0 if this lasts for half of the run, or
     /// if the numbers of samples read and taken may differ. Workers start in lockstep with empty or full buffers, a state that does not recur.
@@ -293,23 +312,24 @@ pub(super) fn ranks_may_diverge(job: &Job) -> bool {
     job.queue == QueueKind::Circular || job.failures.is_some()
 }
 
-/// Returns the number of samples that the workers of a copy's loaders read at once: those of a row group, or of a request for a
-/// part of a shard, for each worker. 0 if samples are read one by one.
-fn in_requests(scenario: &Scenario, job: &Job) -> f64 {
+/// Returns the number of workers of a copy's loaders that read.
+fn readers(job: &Job) -> f64 {
+    let workers = job.loader.stages.first().map_or(0, |stage| stage.workers);
+    f64::from(workers) * f64::from(job.loaders())
+}
+
+/// Returns the number of samples that a worker reads at once: those of a row group, or of a request for a part of a shard. 0 if
+/// samples are read one by one.
+fn read_at_once(scenario: &Scenario, job: &Job) -> f64 {
     let dataset = &scenario.datasets[job.dataset];
     let at_once = match dataset.layout {
-        Layout::FilePerSample | Layout::OneFile { .. } => return 0.0,
+        Layout::FilePerSample | Layout::OneFile { .. } => 0.0,
         Layout::Shards { samples_per_shard, request, .. } => {
             (request / dataset.mean_read()).floor().min(samples_per_shard as f64)
         }
         Layout::RowGroups(groups) => groups.samples.min(dataset.samples) as f64,
     };
-    let workers = job.loader.stages.first().map_or(0, |stage| stage.workers);
-    if at_once > 1.0 && job.reads_data() {
-        at_once * f64::from(workers) * f64::from(job.loaders())
-    } else {
-        0.0
-    }
+    if at_once > 1.0 && job.reads_data() { at_once } else { 0.0 }
 }
 
 impl Outcome {
@@ -420,6 +440,7 @@ mod tests {
             loose: false,
             periods: Vec::new(),
             in_requests: 0.0,
+            readers: 0.0,
             caches: false,
             others: Vec::new(),
         }

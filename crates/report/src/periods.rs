@@ -9,8 +9,8 @@ use super::format::{count, seconds};
 use forebay_scenario::{Every, FailureTimes, Job, Scenario};
 use std::ops::Range;
 
-/// Share of an epoch's time up to which the end of an epoch is negligible: a fifth of the default precision.
-const LITTLE: f64 = 0.001;
+/// Share of an epoch's time up to which the end of an epoch is negligible: half of the default precision of a run of automatic length.
+const LITTLE: f64 = 0.0025;
 
 /// Number of occurrences in a run of automatic length, unless the period is [`Spacing::is_even`] and the longest: the
 /// incomplete period at the edge of the measured steps is then at most a tenth of them, and failures make an average.
@@ -126,7 +126,7 @@ pub(super) fn kept_share(scenario: &Scenario, job: &Job) -> f64 {
     if !job.reads_data() {
         return 0.0;
     }
-    if storage.cache.is_some() || storage.tier.is_some() || job.decoded_cache.is_some() {
+    if storage.cache.is_some() || job.decoded_cache.is_some() {
         return 1.0;
     }
     let first = scenario.jobs.iter().position(|other| other.name == job.name).unwrap_or(0);
@@ -162,7 +162,7 @@ pub(super) fn whole(
     anchor: Anchor,
 ) -> Vec<usize> {
     let all = periods.iter().map(|period| period.whole(copy, within, anchor));
-    all.filter(|ends| ends.len() > 1).min_by_key(Vec::len).unwrap_or_default()
+    all.filter(|ends| !ends.is_empty()).min_by_key(Vec::len).unwrap_or_default()
 }
 
 /// Whether periods with these ends have the same number of steps, or differ by one because they are no whole number of steps.
@@ -229,7 +229,7 @@ impl Period {
                     .inspect(|start| ends.insert(0, *start));
             }
         }
-        ends
+        if ends.len() > 1 { ends } else { Vec::new() }
     }
 
     /// Returns the number of steps of a period at the pace of the steps `of`.

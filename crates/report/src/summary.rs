@@ -6,7 +6,7 @@ use super::device_memory::device_memory;
 use super::energy::energy;
 use super::epochs;
 use super::figures::{JobReport, Report, ResourceReport, Spread, StalledSteps};
-use super::known::length;
+use super::known::{correct_for_others, length};
 use super::learners::learners;
 use super::locality::local_share;
 use super::measured::{Measured, Rule};
@@ -26,8 +26,9 @@ use forebay_scenario::{Scenario, Stop};
 /// Summarises the replications of a scenario, given in their order, which took `wall_time` [s] to run. Sums are
 /// formed in order of index, so that the same outcomes give the same bytes.
 pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> Report {
-    let jobs: Vec<JobReport> =
+    let mut jobs: Vec<JobReport> =
         (0..scenario.jobs.len()).map(|job| job_report(scenario, outcomes, job)).collect();
+    correct_for_others(scenario, &mut jobs);
     let resources = resources(outcomes);
     let mut warnings = warnings(scenario, outcomes);
     warnings.extend(jobs.iter().filter_map(no_interval));

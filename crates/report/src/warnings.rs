@@ -2,7 +2,8 @@
 
 use super::format::{prefixed, seconds};
 use super::known::failures_out_of_reach;
-use super::measured::Measured;
+use super::measured::{Measured, TOLERATED};
+use super::periods::kept_share;
 use super::sample::Nature;
 use super::summary::measured;
 use super::{JobOutcome, Outcome, RecoveryOutcome, World};
@@ -247,7 +248,9 @@ pub(super) fn nature(scenario: &Scenario, job: &Job) -> Nature {
     let stages = job.loader.stages.iter();
     let whole = stages.filter(|stage| stage.unit == Unit::Batch);
     let workers = whole.map(|stage| u64::from(stage.workers)).max().unwrap_or(0);
-    Nature { chance: varies(scenario, job), round: workers * job.batch }
+    // Which samples a cache still holds is chance if it holds a part of them.
+    let kept = (TOLERATED..1.0).contains(&kept_share(scenario, job));
+    Nature { chance: kept || varies(scenario, job), round: workers * job.batch }
 }
 
 /// Whether a step of a job may be held up by chance: its loader works, and something in the scenario is sampled at random.
