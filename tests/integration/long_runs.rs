@@ -64,7 +64,9 @@ fn job(draws: &mut Draws, number: u64) -> String {
         0 => "sync.allreduce = { gradients = \"5 MB\" }",
         1 => "accumulation = 4\nsync.allreduce = { gradients = \"20 MB\" }",
         2 => "sync.allreduce = { gradients = \"20 MB\", period = 10 }",
-        3 => "sync.elastic-averaging = { parameters = \"10 MB\", period = 8 }",
+        3 => {
+            "sync.elastic-averaging = { parameters = \"10 MB\", period = 8, server.placement = \"with-workers\" }"
+        }
         _ => "",
     };
     let checkpoint = one(

@@ -261,7 +261,10 @@ pub(super) fn correct_for_others(scenario: &Scenario, jobs: &mut [JobReport]) {
         let accelerated = scenario.jobs[index].device == Device::Accelerator;
         let waits = job.figures.stall.total.mean.is_none_or(|waits| waits >= LITTLE_INPUT);
         let others = Rule::of_job(scenario, index).others;
-        let Some(other) = others.into_iter().find(|other| !enough[*other]) else { continue };
+        let Some(other) = others.into_iter().map(|(other, _)| other).find(|other| !enough[*other])
+        else {
+            continue;
+        };
         if waits || !accelerated {
             job.length.enough = false;
             job.length.why = Some(format!(

@@ -61,8 +61,8 @@ pub(super) struct Rule {
     pub(super) readers: f64,
     /// Whether caches may keep more of the data set than [`TOLERATED`].
     pub(super) caches: bool,
-    /// Indices of the other jobs that use the same storage or nodes, and whose queues are bounded.
-    pub(super) others: Vec<usize>,
+    /// Indices of the other jobs that use the same storage or nodes, and whose queues are bounded, with their periods.
+    pub(super) others: Vec<(usize, Vec<Period>)>,
 }
 
 /// The measured steps of a job copy, from which its figures are computed.
@@ -81,6 +81,8 @@ pub(super) struct Measured {
     pub(super) cold: bool,
     /// Whether the buffers of each of the other jobs neither filled nor drained during the measured steps.
     pub(super) others_balanced: bool,
+    /// By how much the mean step time may be wrong because the measured steps hold parts of periods, as a share.
+    pub(super) edges: f64,
 }
 
 impl Measured {
@@ -102,6 +104,7 @@ impl Measured {
                     lost: None,
                     cold: false,
                     others_balanced: true,
+                    edges: 0.0,
                 };
             }
             WarmUp::Steps(n) => {
@@ -129,8 +132,13 @@ impl Measured {
             (WarmUp::Auto | WarmUp::Off, _) => of(Anchor::Last),
         };
         let (steps, ends) = rule.as_full_as_before(copy, from..end, ends);
+        let by_others = rule.others.iter().zip(others).flat_map(|((_, periods), copies)| {
+            copies.iter().map(move |copy| (*copy, &periods[..]))
+        });
+        let by: Vec<_> = [(copy, &rule.periods[..])].into_iter().chain(by_others).collect();
         Measured {
             ends,
+            edges: periods::edges(copy, &steps, &by),
             level,
             lost: rule.lost(copy, steps.clone()),
             cold: rule.is_cold(copy, steps.start),
@@ -157,13 +165,15 @@ impl Rule {
             in_requests: readers(job) * read_at_once(scenario, job),
             readers: readers(job),
             caches: periods::kept_share(scenario, job) > TOLERATED,
-            others: others.collect(),
+            others: others
+                .map(|other| (other, periods::of_job(scenario, &scenario.jobs[other])))
+                .collect(),
         }
     }
 
     /// Returns those of all job copies that are of one of the rule's other jobs, job by job.
     pub(super) fn other_copies<'o>(&self, all: &'o [JobOutcome]) -> Vec<Vec<&'o JobOutcome>> {
-        let of = |job: &usize| all.iter().filter(|copy| copy.job == *job).collect();
+        let of = |(job, _): &(usize, _)| all.iter().filter(|copy| copy.job == *job).collect();
         self.others.iter().map(of).collect()
     }
 

@@ -258,6 +258,37 @@ impl Period {
     }
 }
 
+/// Returns by how much the mean time of a copy's steps `of` may be wrong, as a share, because they hold a part of a period: for each
+/// period of the copies `by`, by how many occurrences more or fewer than in the long run they hold, times what an occurrence costs.
+/// That is by how much the three steps around it take longer than three usual ones.
+pub(super) fn edges(copy: &JobOutcome, of: &Range<usize>, by: &[(&JobOutcome, &[Period])]) -> f64 {
+    let time = |copy: &JobOutcome, step: usize| match step {
+        0 => copy.start,
+        _ => copy.steps[step - 1].end,
+    };
+    let (start, end) = (time(copy, of.start), time(copy, of.end));
+    let usual = (end - start) / of.len().max(1) as f64;
+    let cost = |at: &f64| {
+        let step = copy.steps.partition_point(|step| step.end <= *at);
+        let around = step.saturating_sub(1)..(step + 2).min(copy.steps.len());
+        let took = time(copy, around.end) - time(copy, around.start);
+        (took - around.len() as f64 * usual).max(0.0)
+    };
+    let error = |(other, period): (&JobOutcome, &Period)| {
+        let steps = period.occurrences(other, other.steps.len());
+        let times: Vec<f64> = steps.into_iter().map(|step| time(other, step)).collect();
+        let (Some(first), Some(last), 2..) = (times.first(), times.last(), times.len()) else {
+            return 0.0;
+        };
+        let expected = (end - start) * (times.len() - 1) as f64 / (last - first);
+        let held: Vec<f64> = times.iter().copied().filter(|at| (start..end).contains(at)).collect();
+        let costs = held.iter().map(cost).sum::<f64>() / held.len().max(1) as f64;
+        (held.len() as f64 - expected).abs() * costs / (end - start)
+    };
+    let each = by.iter().flat_map(|(other, periods)| periods.iter().map(move |of| (*other, of)));
+    each.map(error).sum()
+}
+
 /// Returns the number of steps after which a run of automatic length holds enough of each period: as many as [`ENOUGH`] and
 /// [`LEAST`] say after step `of.start`, as far as the run gets. `of` are the steps measured so far, and `reach` is the number of
 /// steps of the longest possible run.

@@ -33,6 +33,8 @@ pub(super) struct Sample {
     batches: Vec<Vec<Window>>,
     /// Number of successive groups that make a period; 1 if the steps are not known to have whole periods.
     phases: usize,
+    /// By how much the mean step time may be wrong because the steps hold parts of periods, as a share.
+    edges: f64,
     /// Rare stalls; `None` if stalls are frequent, or if no step can be held up by chance.
     rare: Option<Rare>,
     /// Durations of all steps [s], ascending.
@@ -48,17 +50,19 @@ pub(super) struct Stretch<'a> {
     pub(super) steps: Range<usize>,
     /// If the steps are whole periods, the start of the first and the end of each; otherwise empty.
     ends: &'a [usize],
+    /// By how much the mean step time may be wrong because the steps hold parts of periods, as a share.
+    edges: f64,
 }
 
 impl<'a> Stretch<'a> {
     /// Returns a range of steps that is not known to be whole periods.
     pub(super) fn new(copy: &'a JobOutcome, steps: Range<usize>) -> Stretch<'a> {
-        Stretch { copy, steps, ends: &[] }
+        Stretch { copy, steps, ends: &[], edges: 0.0 }
     }
 
     /// Returns the measured steps of a copy.
     pub(super) fn measured(copy: &'a JobOutcome, measured: &'a Measured) -> Stretch<'a> {
-        Stretch { copy, steps: measured.steps.clone(), ends: &measured.ends }
+        Stretch { copy, steps: measured.steps.clone(), ends: &measured.ends, edges: measured.edges }
     }
 
     /// Returns the start of the first period and the end of each, if there are two at least and they have the same number of steps.
@@ -112,7 +116,9 @@ impl Sample {
         };
         let rare = Rare::from_stretches(stretches).filter(|_| nature.chance);
         let windows = stretches.iter().map(whole).collect();
-        Sample { windows, batches, phases, rare, durations, without_intervals: false }
+        let edges: Vec<f64> = stretches.iter().flatten().map(|of| of.edges).collect();
+        let edges = mean(&edges).unwrap_or(0.0);
+        Sample { windows, batches, phases, edges, rare, durations, without_intervals: false }
     }
 
     /// Returns the sample with intervals turned off: its figures have none.
@@ -165,7 +171,7 @@ impl Sample {
             _ => t_interval(&values)
                 .map(|[low, high]| self.with_common_error(relative_to(mean, (high - low) / 2.0))),
         };
-        let found = relative.and_then(|half| kind.around(mean, half));
+        let found = relative.and_then(|half| kind.around(mean, half + self.edges));
         let ci95 = match (found, &self.rare) {
             (found, Some(rare)) if rare.needs_widening(self.windows.len()) => {
                 rare.widened(kind, mean, found)
