@@ -202,9 +202,12 @@ impl Rule {
     }
     /// Returns the number of samples of requests that workers of a copy hold, which its measured `steps` have to replace: 0 if reading
     /// them again takes so little time that trainers may wait for it each time without a difference. It takes about as long as the
-    /// first step waited.
+    /// first step waited beyond the measured ones.
     pub(super) fn to_replace(&self, copy: &JobOutcome, steps: &Range<usize>) -> f64 {
-        let waited = copy.steps.first().map_or(0.0, |first| first.end - copy.start - first.compute);
+        let all = durations(copy);
+        let waits = |step: usize| all[step] - copy.steps[step].compute;
+        let usual = steps.clone().map(waits).sum::<f64>() / steps.len().max(1) as f64;
+        let waited = if all.is_empty() { 0.0 } else { (waits(0) - usual).max(0.0) };
         let time = |step: usize| step.checked_sub(1).map_or(copy.start, |i| copy.steps[i].end);
         let rate = flows(copy, steps.clone()).1 / (time(steps.end) - time(steps.start));
         let lasts = self.in_requests / rate;
