@@ -12,7 +12,7 @@ use std::io::Write;
 use super::runs::{Draws, written};
 
 /// Default number of scenarios.
-const FEW: u64 = 10;
+const FEW: u64 = 30;
 
 /// Number of scenarios from which on the share of intervals that hold the mean is precise enough to be required.
 const MANY: u64 = 200;
