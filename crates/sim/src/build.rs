@@ -129,6 +129,7 @@ pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options
         builder.own_links();
     }
     let mut world = builder.world();
+    world.jobs.end_with(options.until);
     let env = &mut world.env;
     for load in endless {
         let Endless { group, streams } = load;

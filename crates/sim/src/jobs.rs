@@ -26,7 +26,9 @@ pub(super) struct Jobs {
     pub(super) recoveries: Recoveries,
     /// Job copies that wait for other jobs to end.
     pub(super) waiting: Vec<Waiting>,
-    /// Number of job copies that are not finished.
+    /// Index of the scenario's job whose copies must finish for the run to end; `None`: all job copies must.
+    pub(super) until: Option<usize>,
+    /// Number of job copies that must still finish for the run to end.
     pub(super) unfinished: usize,
     /// A job copy that is assumed never to end, because it failed too often in a row without progress; it ends the run.
     pub(super) hopeless: Option<JobId>,
@@ -35,6 +37,17 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
+    /// Lets the run end when the copies of one job have finished.
+    pub(super) fn end_with(&mut self, until: Option<usize>) {
+        self.until = until;
+        self.unfinished = self.jobs.iter().filter(|run| self.must_finish(run)).count();
+    }
+
+    /// Returns whether the run goes on until this job copy has finished.
+    pub(super) fn must_finish(&self, run: &JobRun) -> bool {
+        self.until.is_none_or(|job| run.job == job)
+    }
+
     /// Schedules the start of each job copy that waits for no other job.
     pub(super) fn begin(&self, env: &mut Env) {
         for (job, j) in self.jobs.iter().zip(self.jobs.ids()) {
@@ -50,7 +63,8 @@ impl Jobs {
         if let Some(j) = self.hopeless {
             return Some(Unfinished::Failing { job: name(&self.jobs[j]) });
         }
-        let first = self.jobs.iter().find(|job| !job.finished).filter(|_| self.unfinished > 0);
+        let left = |run: &&JobRun| !run.finished && self.must_finish(run);
+        let first = self.jobs.iter().find(left).filter(|_| self.unfinished > 0);
         first.map(|run| Unfinished::TooLong { job: name(run) })
     }
 }

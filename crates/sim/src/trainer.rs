@@ -272,7 +272,9 @@ impl Jobs {
     fn finish_job(&mut self, env: &mut Env, j: JobId) {
         self.jobs[j].finished = true;
         // A run that was cut off counts no unfinished job any more, but handles everything that ends at the same instant.
-        self.unfinished = self.unfinished.saturating_sub(1);
+        if self.must_finish(&self.jobs[j]) {
+            self.unfinished = self.unfinished.saturating_sub(1);
+        }
         for l in self.jobs[j].parts.loaders {
             let loader = &mut self.loaders[l];
             loader.progress.stop();

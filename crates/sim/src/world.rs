@@ -44,6 +44,9 @@ pub struct Options<'a> {
     pub progress: Option<&'a Progress>,
     /// Flag that ends the run early when it becomes true; the outcome then holds everything that was complete by then.
     pub stop: Option<&'a AtomicBool>,
+    /// Index of the job whose end ends the run, however far the other jobs have come; `None`: the run ends with its last job. A run with
+    /// this option does not end because its results are known.
+    pub until: Option<usize>,
     /// Maximum number of [`Outcome::events`], after which the run ends early; the outcome then holds everything that was complete
     /// by then.
     pub most_events: Option<u64>,
@@ -58,8 +61,9 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
         Stop::Duration(seconds) => (Time::from_seconds(seconds), true),
         Stop::Steps(_) | Stop::Epochs(_) | Stop::Known { .. } => (Time(Time::NEVER.0 - 1), false),
     };
+    let known = Known::for_scenario(scenario).filter(|_| options.until.is_none());
     let until_then = if ends { until } else { Time::NEVER };
-    world.watch = Watch::new(options, until_then, Known::for_scenario(scenario));
+    world.watch = Watch::new(options, until_then, known);
     world.watch.events = forebay_engine::run(&mut world, until);
     let ended = if ends { until } else { world.env.now };
     world.finish(scenario, ended, ends)
