@@ -41,7 +41,7 @@ pub(super) enum Edit {
 }
 
 /// An override as its option takes it, before it is parsed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverrideText {
     /// `key=value` of `--set`.

@@ -42,12 +42,14 @@
 
 mod amount;
 mod largest;
+mod movable;
 mod places;
 mod scale;
 #[cfg(test)]
 mod tests;
 
 pub use amount::{Amount, AmountUnit};
+pub use movable::Movable;
 pub use places::{At, Part, job_name, storage_kind, storage_name};
 
 use crate::document::{Document, Kind, NodeId};
