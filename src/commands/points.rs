@@ -9,6 +9,7 @@ use crate::profile::Profile;
 use crate::report::Unfinished;
 use crate::scenario::{Override, OverrideText, Problems, Reading, Scenario, ScenarioFile, Value};
 use crate::sweep::{Grid, MOST_POINTS};
+use crate::verdict;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::iter::Either;
 use rayon::prelude::*;
@@ -104,6 +105,15 @@ impl Opened {
     /// Returns the scenario with all overrides.
     pub(super) fn resolve(&self) -> Result<Scenario, Problems> {
         self.file.resolve(&self.overrides)
+    }
+
+    /// Returns what the scenario is resolved from, for a verdict, which changes keys.
+    pub(super) fn source(&self) -> verdict::Source<'_> {
+        verdict::Source {
+            file: &self.file,
+            overrides: &self.overrides,
+            reading: Reading::default(),
+        }
     }
 
     /// Returns the scenario with all overrides. `runs` returns the number of runs of this scenario; they must fit into memory,

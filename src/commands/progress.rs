@@ -2,12 +2,13 @@
 //! line that is redrawn; elsewhere, as in the log of a batch job, a line from time to time.
 
 use super::output;
+use crate::scenario::printable_line;
 use crate::sim::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Minimum duration of work for which progress is shown.
@@ -68,6 +69,51 @@ impl Watch {
     /// Counts a run as done.
     pub(super) fn done(&self) {
         self.runs.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends and clears the progress line.
+    pub(super) fn end(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// The progress of a verdict; what is known before it is written to standard error if the verdict takes long.
+pub(super) struct VerdictWatch {
+    bar: ProgressBar,
+    begin: Instant,
+    /// What is known before the verdict, until it is written.
+    interim: Mutex<Option<String>>,
+}
+
+/// Duration of a verdict after which users see what is known before it.
+const LONG: Duration = Duration::from_secs(5);
+
+impl VerdictWatch {
+    /// Shows the progress of a verdict, unless `quiet`.
+    pub(super) fn new(quiet: bool, interim: String) -> VerdictWatch {
+        let target =
+            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(1000), target);
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:30.█░} {percent} % of {msg}, {elapsed}")
+        {
+            bar.set_style(style.progress_chars("█░"));
+        }
+        tick(&bar);
+        let interim = Mutex::new((!quiet).then_some(interim));
+        VerdictWatch { bar, begin: Instant::now(), interim }
+    }
+
+    /// Shows that a part of the verdict on a job is done.
+    pub(super) fn tell(&self, job: &str, share: f64) {
+        self.bar.set_message(format!("the verdict on `{}`", printable_line(job)));
+        self.bar.set_position((1000.0 * share) as u64);
+        if self.begin.elapsed() >= LONG {
+            let mut interim = self.interim.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = interim.take() {
+                self.bar.suspend(|| output::say(&format!("Before the verdict: {known}")));
+            }
+        }
     }
 
     /// Ends and clears the progress line.

@@ -2,7 +2,7 @@
 
 use super::interrupt::{self, Late};
 use super::points::{self, Opened};
-use super::progress::Watch;
+use super::progress::{VerdictWatch, Watch};
 use super::{Failure, output, run_figure, uncertain};
 use crate::cli::{Run, VerdictKind};
 use crate::report::{self, Outcome, Report};
@@ -35,7 +35,19 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     let outcomes = simulate(&scenario, &pool, &options, quiet)?;
     let mut report = report::summarise(&scenario, &outcomes, begin.elapsed().as_secs_f64());
     let without_step = chosen.filter(|&job| !report::choose_job(&mut report, &scenario, job));
-    pool.install(|| judge(run, (&scenario, &outcomes), &collectives, &mut report));
+    let watch = VerdictWatch::new(quiet || run.verdict == VerdictKind::Quick, interim(&report));
+    let options = verdict::Options {
+        quick: run.verdict == VerdictKind::Quick,
+        others: run.job.is_none(),
+        stop: Some(interrupt::flag()),
+        collectives: Some(&collectives),
+        told: Some(&|job, share| watch.tell(job, share)),
+        least_events: None,
+    };
+    let asked = (&scenario, &outcomes[..], &report);
+    let verdicts = pool.install(|| verdict::find_all(opened.source(), asked, &options));
+    watch.end();
+    verdict::put(&mut report, verdicts);
     if let Some(job) = without_step {
         report::say_without_step(&mut report, job);
     }
@@ -70,21 +82,10 @@ fn runs_of(run: &Run, scenario: &Scenario) -> usize {
     }
 }
 
-/// Adds the verdict to the report: which resource limits each job.
-fn judge(
-    run: &Run,
-    (scenario, outcomes): (&Scenario, &[Outcome]),
-    collectives: &sim::IdleCollectives,
-    report: &mut Report,
-) {
-    let options = verdict::Options {
-        quick: run.verdict == VerdictKind::Quick,
-        others: run.job.is_none(),
-        stop: Some(interrupt::flag()),
-        collectives: Some(collectives),
-    };
-    let verdicts = verdict::find_all(scenario, outcomes, report, &options);
-    verdict::put(report, verdicts);
+/// Returns the first lines of the report before there is a verdict, for users who wait for it.
+fn interim(report: &Report) -> String {
+    let finding = report.bottleneck.as_ref().map_or("", |of| of.finding.as_str());
+    format!("{} {finding}", report::text::headline(report))
 }
 
 /// Returns the index of the job that `--job` names; `None` without the option.

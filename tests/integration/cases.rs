@@ -1,5 +1,6 @@
 //! Hand-written scenarios for which the program once gave wrong results; the files are in `tests/data/cases`.
 
+mod advice;
 mod asynchronous;
 mod checkpoints;
 mod defaults;
@@ -17,15 +18,25 @@ mod transfers;
 mod verdicts;
 mod words;
 
-use forebay::report::{self, Outcome, Report};
-use forebay::scenario::{Override, Scenario, ScenarioFile};
+use forebay::report::{self, Outcome, Report, Verdict};
+use forebay::scenario::Scenario;
 use forebay::sim;
 
-use super::runs::repository;
+use super::runs::{Case, opened, overrides};
 
 /// Returns the scenario of a case with some keys changed, as by `--set`.
 pub(super) fn case(name: &str, changes: &[(&str, &str)]) -> Scenario {
-    resolved(name, changes).unwrap_or_else(|problems| panic!("{problems}"))
+    kept(name, changes).scenario
+}
+
+/// Returns a case with some keys changed, as by `--set`.
+pub(super) fn kept(name: &str, changes: &[(&str, &str)]) -> Case {
+    Case::new(opened(&path(name)), changes)
+}
+
+/// Returns the report and the verdict of a case with some keys changed.
+fn judged(name: &str, changes: &[(&str, &str)]) -> (Report, Verdict) {
+    crate::verdicts::judged(&kept(name, changes))
 }
 
 /// Returns why a case is refused with these changes.
@@ -34,11 +45,11 @@ fn refusal(name: &str, changes: &[(&str, &str)]) -> String {
 }
 
 fn resolved(name: &str, changes: &[(&str, &str)]) -> Result<Scenario, String> {
-    let file = ScenarioFile::open(&repository(&format!("tests/data/cases/{name}.toml")))
-        .unwrap_or_else(|problems| panic!("{problems}"));
-    let changes = changes.iter().map(|(key, value)| format!("{key}={value}").parse::<Override>());
-    let changes: Vec<Override> = changes.map(|change| change.expect("an override")).collect();
-    file.resolve(&changes).map_err(|problems| problems.to_string())
+    opened(&path(name)).resolve(&overrides(changes)).map_err(|problems| problems.to_string())
+}
+
+fn path(name: &str) -> String {
+    format!("tests/data/cases/{name}.toml")
 }
 
 /// Returns the report over all replications of a scenario.

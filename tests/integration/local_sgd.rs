@@ -274,7 +274,8 @@ fn a_run_shorter_than_the_exchange_period_is_reported() {
     let warned = |period: u32| {
         let scenario = written(&ring(2, &format!("period = {period}")), &[]);
         let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
-        report.warnings.iter().any(|of| of.contains("exchange every"))
+        let length = &report.jobs[0].length;
+        length.unseen.iter().chain(&length.why).any(|of| of.contains("exchange"))
     };
     assert!(warned(100) && !warned(10));
 }

@@ -150,7 +150,7 @@ fn a_starving_job_is_reported_with_its_limit_and_the_setting_to_change() {
     let said = [
         "`j` starves: its accelerators compute",
         "`j` is limited by",
-        "With 2 in place of 1 (job.j.loader.pytorch.workers) a step takes",
+        "--set job.j.loader.pytorch.workers=2",
     ];
     let at: Vec<Option<usize>> = said.iter().map(|said| head.find(said)).collect();
     assert!(at.iter().all(Option::is_some) && at.is_sorted(), "{at:?}\n{text}");

@@ -3,34 +3,89 @@
 use std::path::{Path, PathBuf};
 
 use forebay::report::{JobOutcome, Outcome};
-use forebay::scenario::{Override, Scenario, ScenarioFile};
-use forebay::sim;
+use forebay::scenario::{Override, OverrideText, Reading, Scenario, ScenarioFile};
+use forebay::{sim, verdict};
 
 /// Returns the path of a file of the repository.
 pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
+/// A scenario file with overrides, and the scenario that they make: what a verdict needs, which changes keys of the file.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) file: ScenarioFile,
+    pub(crate) overrides: Vec<Override>,
+    pub(crate) scenario: Scenario,
+}
+
+impl Case {
+    /// Returns a file with some keys changed, as by `--set`.
+    pub(crate) fn new(file: ScenarioFile, changes: &[(&str, &str)]) -> Case {
+        Case::of(file, overrides(changes))
+    }
+
+    fn of(file: ScenarioFile, overrides: Vec<Override>) -> Case {
+        let scenario = file.resolve(&overrides).unwrap_or_else(|problems| panic!("{problems}"));
+        Case { file, overrides, scenario }
+    }
+
+    /// Returns a shipped scenario with some keys changed, as by `--set`.
+    pub(crate) fn shipped(name: &str, changes: &[(&str, &str)]) -> Case {
+        Case::new(opened(&format!("scenarios/{name}.toml")), changes)
+    }
+
+    /// Returns a scenario written in a test, with some keys changed, as by `--set`.
+    pub(crate) fn written(text: &str, changes: &[(&str, &str)]) -> Case {
+        Case::new(parsed(text), changes)
+    }
+
+    /// Returns the case with more keys changed, as by `--set`.
+    pub(crate) fn with(&self, changes: &[(&str, &str)]) -> Case {
+        Case::of(self.file.clone(), [self.overrides.clone(), overrides(changes)].concat())
+    }
+
+    /// Returns what a user gets who pastes the changes that a verdict prints behind the command of the run.
+    pub(crate) fn followed(&self, changes: &[OverrideText]) -> Case {
+        let changes = changes.iter().map(|text| text.parse().expect("an override"));
+        let all = self.overrides.iter().cloned().chain(changes).collect();
+        Case::of(self.file.clone(), all)
+    }
+
+    /// Returns what a verdict is found from.
+    pub(crate) fn source(&self) -> verdict::Source<'_> {
+        verdict::Source {
+            file: &self.file,
+            overrides: &self.overrides,
+            reading: Reading::default(),
+        }
+    }
+}
+
 /// Returns a shipped scenario with some keys changed, as by `--set`.
 pub(crate) fn shipped(name: &str, changes: &[(&str, &str)]) -> Scenario {
-    let file = ScenarioFile::open(&repository(&format!("scenarios/{name}.toml")))
-        .unwrap_or_else(|problems| panic!("{problems}"));
-    resolve(&file, changes)
+    Case::shipped(name, changes).scenario
 }
 
 /// Returns a scenario written in a test, with some keys changed.
 pub(crate) fn written(text: &str, changes: &[(&str, &str)]) -> Scenario {
-    let file = ScenarioFile::parse("test.toml", text.to_owned())
-        .unwrap_or_else(|problems| panic!("{problems}"));
-    resolve(&file, changes)
+    Case::written(text, changes).scenario
 }
 
-fn resolve(file: &ScenarioFile, changes: &[(&str, &str)]) -> Scenario {
-    let overrides: Vec<Override> = changes
-        .iter()
-        .map(|(key, value)| format!("{key}={value}").parse().expect("an override"))
-        .collect();
-    file.resolve(&overrides).unwrap_or_else(|problems| panic!("{problems}"))
+/// Returns a scenario file of the repository.
+pub(crate) fn opened(path: &str) -> ScenarioFile {
+    ScenarioFile::open(&repository(path)).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn parsed(text: &str) -> ScenarioFile {
+    ScenarioFile::parse("test.toml", text.to_owned())
+        .unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Returns the overrides that `--set` makes of keys with values.
+pub(crate) fn overrides(changes: &[(&str, &str)]) -> Vec<Override> {
+    let each = changes.iter().map(|(key, value)| format!("{key}={value}").parse());
+    each.map(|change| change.expect("an override")).collect()
 }
 
 /// Returns the outcome of one replication.

@@ -65,5 +65,5 @@ pub use prediction::{Predicted, predict};
 pub use resource::{Direction, IntraLink, Owner, Part, Resource};
 pub use summary::summarise;
 pub use unfinished::Unfinished;
-pub use verdict::{JobNeed, Limit, LongRun, Need, OtherJob, Verdict};
+pub use verdict::{Limit, LongRun, Need, OtherJob, Verdict};
 pub use warnings::of_scenario as remarks;

@@ -28,11 +28,15 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     for line in report.jobs.iter().flat_map(unseen) {
         page.paragraph(&line, "", Style::Plain);
     }
-    for line in report.bottleneck.iter().flat_map(|of| of.text.lines()) {
-        page.paragraph(line, "", Style::Plain);
-    }
-    for line in report.other_verdicts.iter().flat_map(|of| of.text.lines()) {
-        page.paragraph(line, "", Style::Plain);
+    let verdicts = report.other_verdicts.iter().map(|of| &of.text);
+    for line in
+        report.bottleneck.iter().map(|of| &of.text).chain(verdicts).flat_map(|of| of.lines())
+    {
+        // Rows of a table, and commands to be pasted, stay as they are.
+        match line.starts_with("  ") {
+            true => page.more(line, Style::Plain),
+            false => page.paragraph(line, "", Style::Plain),
+        }
     }
     page.blank();
     page.table(tables::of_jobs(&report.jobs));

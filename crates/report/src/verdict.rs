@@ -1,33 +1,34 @@
-//! The verdict: what limits a job, found by lifting its limits one by one.
+//! The verdict: what limits a job, found by changing its limits one by one.
 
-/// What holds the slowest job back, and how much faster it ran with each limit lifted.
+use forebay_scenario::OverrideText;
+
+/// What holds a job back, and how much faster it is with each limit changed.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Verdict {
     /// Name of the job.
     pub job: String,
-    /// Whether the verdict is an estimate from the causes of waits alone, without lifting any limit.
+    /// Whether the verdict is an estimate from the causes of waits alone, without any trial.
     pub quick: bool,
     /// Speed of the job in the long run.
     pub long_run: Option<LongRun>,
-    /// Limits that speed the job up when they are lifted, most helpful first.
+    /// Step time with the times as they are written [s]; present only if constant times keep workers in step, so that the verdict
+    /// rests on times that vary by 5 %.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_step: Option<f64>,
+    /// Changes that make the job faster, most helpful first.
     pub limits: Vec<Limit>,
-    /// Names of resources that are on the path of the awaited data and used over 95 %. Their limits were not lifted, because
-    /// the budget for short runs was exhausted.
-    pub saturated: Vec<String>,
-    /// Names of the limits that were lifted and did not help.
+    /// Names of the limits whose change saves hardly any time.
     pub without_effect: Vec<String>,
-    /// Names of the limits that may help or not: the short runs varied too much to tell.
+    /// Names of the limits whose change may save time or not: the trials varied too much to tell.
     pub uncertain: Vec<String>,
-    /// Names of the limits that may help but were not lifted, because the budget for short runs was exhausted.
+    /// Names of the limits whose change may help, but was not tried, because the verdict had no events left.
     pub not_tried: Vec<String>,
-    /// Resources that would be too small if jobs never waited for input, the scarcest first. Empty beside background loads, if
-    /// nodes fail, or if jobs begin after others: then the run does not show how much of them the job needs.
+    /// What the job needs so that it does not wait for input: with all of these changes together it waits at most 2 % of the time. Empty
+    /// if it does not wait, or if no amounts suffice.
     pub needs: Vec<Need>,
-    /// The same in the first epoch, when caches are empty, if later epochs find more in caches; `needs` then is about later epochs,
-    /// and is empty if there are several jobs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub first_epoch_needs: Vec<Need>,
-    /// Calendar events and flow completions of the short runs.
+    /// Whether the job waits for input even with 32 times of each amount that input may wait for.
+    pub nothing_suffices: bool,
+    /// Calendar events and flow completions of all simulations for the verdict.
     pub events: u64,
     /// The verdict in words.
     pub text: String,
@@ -40,8 +41,7 @@ pub struct LongRun {
     pub step_time: f64,
     /// Time that accelerators compute ÷ elapsed time.
     pub accelerator_utilisation: f64,
-    /// Whether the run was long enough to show this speed. If not, steps used up what buffers held, and the speed is computed
-    /// from the rate at which buffers are filled.
+    /// Whether the run was long enough to show this speed.
     pub reached: bool,
 }
 
@@ -50,74 +50,62 @@ pub struct LongRun {
 pub struct Limit {
     /// Name of the limit, in words.
     pub name: String,
-    /// Identifier of what was lifted, for programs: `operations`, `nic`, `workers`, …; the identifiers of two limits that were
-    /// lifted together are joined by `+`.
+    /// Path of the changed key in the schema, in which `NAME` stands for a name of the user's: `storage.NAME.file-server.bandwidth`.
     pub lever: String,
-    /// Name of the resource that sets the limit; the same name as in the report's list of resources, if it is listed there.
+    /// Name of the resource that sets the limit, as in the report's list of resources; the key if it is not listed there.
     pub resource: String,
-    /// For each limit that was lifted, the index of the storage, job or faults that it belongs to.
-    #[serde(skip)]
-    pub at: Vec<usize>,
     /// Key of the scenario that sets the limit.
     pub key: String,
-    /// Factor by which the limit was multiplied; `None` if it was lifted in another way, such as by leaving something out.
+    /// The changes that were tried, as `--set` and `--unset` take them.
+    pub changes: Vec<OverrideText>,
+    /// Factor by which the amount at the key was multiplied, before it was made one that the scenario accepts; `None` if something else
+    /// was done with the key.
     pub factor: Option<f64>,
     /// Step time in the long run with the limit in place [s].
     pub before: f64,
-    /// Time of a step with the limit lifted [s].
+    /// Step time in the long run with the changes [s].
     pub after: f64,
     /// Confidence interval of `after` [s].
     pub after_interval: [f64; 2],
-    /// Share of a step's time that lifting the limit saves.
+    /// Share of a step's time that the changes save.
     pub gain: f64,
     /// Confidence interval of `gain`.
     pub gain_interval: [f64; 2],
-    /// What limits the job once this limit is lifted.
+    /// What limits the job once the changes are made.
     pub next: Option<String>,
-    /// Other jobs whose steps take a different time once this limit is lifted.
+    /// Other jobs whose steps take a different time with the changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherJob>,
 }
 
-/// Effect of lifting a limit of one job on another job.
+/// Effect of a change on another job.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct OtherJob {
     /// Name of the other job.
     pub job: String,
-    /// Its step time in the long run with the limit in place [s].
+    /// Its step time without the changes, over the steps that are compared [s].
     pub before: f64,
-    /// Its step time with the limit lifted [s].
+    /// Its step time with the changes [s].
     pub after: f64,
-    /// Share of its step time that lifting the limit saves; negative if its steps take longer.
+    /// Share of its step time that the changes save; negative if its steps take longer.
     pub gain: f64,
     /// Confidence interval of `gain`.
     pub gain_interval: [f64; 2],
 }
 
-/// A resource that would be too small if the job never waited for input.
+/// An amount that a job needs so that it does not wait for input.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Need {
     /// Name of the limit, in words.
     pub name: String,
-    /// Name of the resource in the report's list of resources.
+    /// Name of the resource in the report's list of resources; the key if it is not listed there.
     pub resource: String,
-    /// Unit of `capacity` and `needed`.
+    /// Unit of `capacity` and `needed`; empty for numbers.
     pub unit: String,
-    /// Capacity of one resource now.
+    /// The amount now, as the scenario sets it.
     pub capacity: f64,
-    /// Minimum capacity of one resource with which the job never waits for input: the load of each sample now, times the samples
-    /// per second that the trainers take when they do not wait. If jobs share the resource, the sum over all of them.
+    /// The amount with which the job does not wait for input, together with all other needs.
     pub needed: f64,
-    /// Parts of the jobs that share the resource, the largest first; empty if the job does not share it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub by_job: Vec<JobNeed>,
-}
-
-/// Use of a shared resource by a job that never waits for input.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
-pub struct JobNeed {
-    /// Name of the job.
-    pub job: String,
-    /// Use of one resource, in the unit of the need.
-    pub needed: f64,
+    /// The changes that set the amount, as `--set` takes them.
+    pub changes: Vec<OverrideText>,
 }

@@ -1,8 +1,9 @@
 //! Asynchronous checkpoints: training stops while GPUs copy their state into the memory of their nodes.
 
 use super::super::runs::{Draws, simulate, written};
-use super::super::verdicts::judged;
+use super::judged;
 use super::{case, report_of};
+use crate::verdicts::limit;
 
 /// A job that writes 8 GB to a disk of 1 GB/s after every ten of 40 steps of 1 s, on a GPU that copies 16 GB/s.
 const COPIED: [(&str, &str); 2] = [
@@ -91,8 +92,7 @@ fn the_verdict_on_synchronous_checkpoints_counts_the_copy_of_asynchronous_ones()
     // the verdict says what a run with the key shows.
     let changes =
         [COPIED[0], ("job.checkpoint", "{ steps = 10, bytes = \"8 GB\" }"), ("run.steps", "400")];
-    let (_, verdict) = judged(&case("turn3/f10-async-interval", &changes));
-    let limit = verdict.limits.iter().find(|limit| limit.lever == "checkpoint-aside");
-    let limit = limit.unwrap_or_else(|| panic!("{}", verdict.text));
+    let (_, verdict) = judged("turn3/f10-async-interval", &changes);
+    let limit = limit(&verdict, "checkpoint.asynchronous");
     assert!((limit.after / 1.05 - 1.0).abs() < 0.01, "{}: {}", limit.after, verdict.text);
 }

@@ -1,11 +1,9 @@
 //! Cases about pipelines.
 
-use forebay::report::summarise;
-use forebay::scenario::{OtherSchedule, Schedule};
-use forebay::sim::{self, Options};
-use forebay::verdict;
+use forebay::scenario::OverrideText;
 
-use super::{case, report_of};
+use super::{case, kept, report_of};
+use crate::verdicts::{find, judged};
 
 #[test]
 fn latency_between_stages_does_not_occupy_the_link() {
@@ -35,41 +33,26 @@ fn other_schedules_are_advised_where_bubbles_bind_and_bring_what_is_said() {
     // System: eight stages under 1F1B with 32 micro-batches. Expectation: a schedule that fills bubbles and chunks are both
     // advised, and following the advice as `--set` does gives the step time that it names: (6 m + p − 1) ÷ 6 m and
     // (2 m + p − 1) ÷ 2 m of the time without bubbles.
-    let now = case("turn3/zb-21", &[]);
-    let outcomes = [sim::run(&now, 0, &Options::default())];
-    let report = summarise(&now, &outcomes, 0.0);
-    let said =
-        verdict::find(&now, &outcomes, &report, &verdict::Options::default()).expect("steps");
+    let now = kept("turn3/zb-21", &[]);
+    let (_, said) = judged(&now);
     let without = 3.821 / 8.0;
-    for (lever, keys, expected) in [
-        ("schedule", &["schedule=\"zb-v\""][..], without * 199.0 / 192.0),
-        ("chunks", &["schedule=\"interleaved-1f1b\"", "chunks=2"], without * 71.0 / 64.0),
+    for (changes, expected) in [
+        (&["schedule=\"zb-v\""][..], without * 199.0 / 192.0),
+        (&["schedule=\"interleaved-1f1b\"", "chunks=2"], without * 71.0 / 64.0),
     ] {
-        let limit = said.limits.iter().find(|limit| limit.lever == lever);
-        let limit = limit.unwrap_or_else(|| panic!("{lever}: {}", said.text));
-        assert!((limit.after / expected - 1.0).abs() < 0.02, "{lever}: {}", limit.after);
-        assert_eq!(limit.key.split(" and ").count(), keys.len(), "{}", limit.key);
-        for (key, change) in limit.key.split(" and ").zip(keys) {
-            let (name, value) = change.split_once('=').expect("a change");
-            assert_eq!(key, format!("job.gpt.parallel.pipeline.{name}"));
-            assert!(said.text.contains(value.trim_matches('"')), "{value}: {}", said.text);
-        }
-        let set: Vec<(String, &str)> = keys
+        let changes: Vec<_> = changes
             .iter()
-            .map(|change| change.split_once('=').expect("a change"))
-            .map(|(name, value)| (format!("job.gpt.parallel.pipeline.{name}"), value))
+            .map(|change| OverrideText::Set(format!("job.gpt.parallel.pipeline.{change}")))
             .collect();
-        let set: Vec<(&str, &str)> =
-            set.iter().map(|(key, value)| (key.as_str(), *value)).collect();
-        let then =
-            report_of(&case("turn3/zb-21", &set)).jobs[0].figures.step_time.mean.expect("steps");
-        assert!((then / limit.after - 1.0).abs() < 0.02, "{lever}: {then}, not {}", limit.after);
+        let limit = said.limits.iter().find(|limit| limit.changes == changes);
+        let limit = limit.unwrap_or_else(|| panic!("{changes:?}: {}", said.text));
+        assert!((limit.after / expected - 1.0).abs() < 0.02, "{changes:?}: {}", limit.after);
+        let then = report_of(&now.followed(&changes).scenario);
+        let then = then.jobs[0].figures.step_time.mean.expect("steps");
+        assert!((then / limit.after - 1.0).abs() < 0.02, "{then}, not {}", limit.after);
     }
     // What the file would be refused with is not advised.
-    let odd =
-        case("turn3/zb-21", &[("job.batch", "36"), ("job.parallel.pipeline.micro_batches", "36")]);
-    let chunks =
-        |of: &OtherSchedule| matches!(of.parallelism.schedule, Schedule::Interleaved { .. });
-    assert!(now.jobs[0].other_schedules.iter().any(chunks));
-    assert!(!odd.jobs[0].other_schedules.iter().any(chunks));
+    let odd = [("job.batch", "36"), ("job.parallel.pipeline.micro_batches", "36")];
+    let (_, odd) = judged(&kept("turn3/zb-21", &odd));
+    assert!(find(&odd, "pipeline.chunks").is_none(), "{}", odd.text);
 }

@@ -1,0 +1,392 @@
+//! The base run: what a job does in the long run, and how far other runs go that are compared with it.
+
+use forebay_report::{Cause, Figure, JobOutcome, JobReport, Outcome, Report, summarise};
+use forebay_scenario::{Job, Override, Run, Scenario, Stop, WarmUp};
+use forebay_sim as sim;
+use rayon::prelude::*;
+use std::ops::Range;
+
+use super::Options;
+use super::lever::Source;
+use super::numbers::{
+    ALIKE, EPOCHS_BEFORE, FEWEST, FEWEST_EVENTS, MOST_TIMES, OFTEN, PRECISE, RUNS, TURNS,
+};
+use super::variation;
+
+/// Events that simulations may take, and have taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    pub(crate) most: u64,
+    pub(crate) spent: u64,
+}
+
+impl Budget {
+    pub(crate) fn left(&self) -> u64 {
+        self.most.saturating_sub(self.spent)
+    }
+
+    /// Returns the part of the events that are spent.
+    pub(crate) fn share(&self) -> f64 {
+        (self.spent as f64 / self.most as f64).min(1.0)
+    }
+}
+
+/// The run of a job that others are compared with.
+pub(crate) struct Base<'a> {
+    pub(crate) source: Source<'a>,
+    pub(crate) options: &'a Options<'a>,
+    /// Index of the job.
+    pub(crate) job: usize,
+    /// The scenario as it was simulated.
+    pub(crate) scenario: Scenario,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) report: Report,
+    /// Overrides beside those of the source.
+    pub(crate) changes: Vec<Override>,
+    /// Whether the run has automatic length, because the written one does not show the long run.
+    pub(crate) is_automatic: bool,
+    /// Whether constants vary by a few per cent, because they march in step otherwise.
+    pub(crate) is_varied: bool,
+    /// The job's steps that count: those after the warm-up.
+    pub(crate) measured: Range<usize>,
+    /// Events of simulations that were made for the base run itself.
+    pub(crate) spent: u64,
+    /// Number of epochs that each job has read before a run begins, so that caches hold what they keep; empty if nothing is cached.
+    warm: Vec<f64>,
+}
+
+impl<'a> Base<'a> {
+    /// Returns the base run of a job, from the runs that the user asked for where they show the long run, and otherwise from a run of
+    /// automatic length; `None` if the job completes no step.
+    pub(crate) fn new(
+        source: Source<'a>,
+        (scenario, outcomes, report): (&Scenario, &[Outcome], &Report),
+        job: usize,
+        options: &'a Options<'a>,
+    ) -> Option<Base<'a>> {
+        report.jobs.get(job)?.figures.step_time.mean?;
+        // A warm-up that the file writes or leaves out may hide that buffers drain.
+        let mut scenario = scenario.clone();
+        scenario.run.warm_up = WarmUp::Auto;
+        let scenario = &scenario;
+        let is_automatic = !summarise(scenario, outcomes, 0.0).jobs[job].length.enough;
+        let written_known = matches!(scenario.run.stop, Stop::Known { .. });
+        let warm = warm(scenario, job, options.least_events());
+        let begins_anew = !warm.is_empty() || is_automatic && !written_known;
+        let mut base = Base {
+            source,
+            options,
+            job,
+            scenario: scenario.clone(),
+            outcomes: Vec::new(),
+            report: report.clone(),
+            changes: Vec::new(),
+            is_automatic: begins_anew || written_known,
+            is_varied: false,
+            measured: 0..0,
+            spent: 0,
+            warm,
+        };
+        if begins_anew {
+            base.scenario = base.endless(scenario.clone());
+            let run = base.simulate(&base.scenario, 0, None);
+            base.take(vec![run]);
+        } else {
+            let steps = steps_of(outcomes, job);
+            let enough = number_of_replications(scenario, outcomes, job);
+            if written_known || !has_other_ends(scenario, job) {
+                base.outcomes = outcomes[..enough].to_vec();
+                base.report = summarise(&base.scenario, &base.outcomes, 0.0);
+                base.measure();
+            } else {
+                // Other jobs go on as long as this one.
+                base.scenario = base.shaped(scenario.clone(), steps);
+                let run = |i| base.simulate(&base.scenario, i, Some(job));
+                let all = (0..enough as u32).into_par_iter().map(run).collect();
+                base.take(all);
+            }
+        }
+        base.lengthen();
+        base.report.jobs[job].figures.step_time.mean?;
+        (!base.measured.is_empty()).then_some(base)
+    }
+
+    /// Lets the run go on where it has too few steps to compare, or does not know their time well, as long as that costs little.
+    fn lengthen(&mut self) {
+        let is_short = |base: &Base| {
+            let known = match half_width(&base.shown().figures.step_time) {
+                Some(half) => half <= PRECISE,
+                // Steps that all take the same time have no interval.
+                None => base.measured.len() >= ALIKE * base.fewest(),
+            };
+            base.measured.len() < base.fewest() || !known
+        };
+        while is_short(self) && self.events() < self.options.least_events() / RUNS {
+            let before = self.measured.end;
+            self.scenario = self.shaped(self.scenario.clone(), 2 * before + self.fewest());
+            let run = |i| self.simulate(&self.scenario, i, Some(self.job));
+            let all = (0..self.outcomes.len() as u32).into_par_iter().map(run).collect();
+            self.take(all);
+            if self.measured.end <= before {
+                break;
+            }
+        }
+    }
+
+    /// Returns the fewest steps that are compared: enough of them to replace what loaders hold several times.
+    fn fewest(&self) -> usize {
+        FEWEST.max((TURNS * held(&self.outcomes, self.job) as f64) as usize)
+    }
+
+    fn take(&mut self, outcomes: Vec<Outcome>) {
+        self.spent += outcomes.iter().map(|of| of.events).sum::<u64>();
+        self.report = summarise(&self.summarised(&self.scenario), &outcomes, 0.0);
+        self.outcomes = outcomes;
+        self.measure();
+    }
+
+    fn measure(&mut self) {
+        let steps = steps_of(&self.outcomes, self.job);
+        let warm_up = self.shown().warm_up_steps.ceil() as usize;
+        self.measured = warm_up.min(steps)..steps;
+    }
+
+    /// Reports the part of the verdict's events that are spent.
+    pub(crate) fn tell(&self, share: f64) {
+        if let Some(told) = self.options.told {
+            told(&self.scenario.jobs[self.job].name, share);
+        }
+    }
+
+    /// Returns the report of the job.
+    pub(crate) fn shown(&self) -> &JobReport {
+        &self.report.jobs[self.job]
+    }
+
+    /// Returns the number of events of the base run.
+    pub(crate) fn events(&self) -> u64 {
+        self.outcomes.iter().map(|of| of.events).sum()
+    }
+
+    /// Returns the base run with changes of the file before all levers; `None` if the file is refused with them, or if the job
+    /// completes no step.
+    pub(crate) fn changed(&self, changes: &[Override]) -> Option<Base<'a>> {
+        self.anew(self.scenario_with(changes)?, changes, self.is_varied)
+    }
+
+    /// Returns the base run with constants that vary by a few per cent; `None` if nothing is constant.
+    pub(crate) fn varied(&self) -> Option<Base<'a>> {
+        self.anew(variation::varied(&self.scenario)?, &[], true)
+    }
+
+    /// Returns a base run of another scenario, as long as this one.
+    fn anew(&self, scenario: Scenario, changes: &[Override], is_varied: bool) -> Option<Base<'a>> {
+        let outcomes = self.run(&scenario, self.measured.end, self.outcomes.len());
+        let mut base = Base {
+            scenario,
+            outcomes: Vec::new(),
+            report: self.report.clone(),
+            changes: changes.to_vec(),
+            is_varied,
+            measured: 0..0,
+            spent: 0,
+            warm: self.warm.clone(),
+            ..*self
+        };
+        base.take(outcomes);
+        base.shown().figures.step_time.mean?;
+        (!base.measured.is_empty()).then_some(base)
+    }
+
+    /// Returns the scenario with changes, before it is shaped to be compared; `None` if the file is refused with them.
+    pub(crate) fn scenario_with(&self, changes: &[Override]) -> Option<Scenario> {
+        let scenario = self.source.with(&[&self.changes, changes].concat())?;
+        match self.is_varied {
+            true => Some(variation::varied(&scenario).unwrap_or(scenario)),
+            false => Some(scenario),
+        }
+    }
+
+    /// Simulates a scenario until the job has made `steps` steps, in each of the first replications; further if its loaders hold so much
+    /// that it would not be replaced in that time.
+    pub(crate) fn run(
+        &self,
+        scenario: &Scenario,
+        steps: usize,
+        replications: usize,
+    ) -> Vec<Outcome> {
+        let found = self.run_until(scenario, steps, replications);
+        let (held, start) = (held(&found, self.job) as f64, self.measured.start);
+        let compared = steps.saturating_sub(start) as f64;
+        match compared < TURNS / 2.0 * held {
+            true => self.run_until(scenario, start + (TURNS * held) as usize, replications),
+            false => found,
+        }
+    }
+
+    fn run_until(&self, scenario: &Scenario, steps: usize, replications: usize) -> Vec<Outcome> {
+        let shaped = self.shaped(scenario.clone(), steps);
+        let one = |i| self.simulate(&shaped, i, Some(self.job));
+        (0..replications as u32).into_par_iter().map(one).collect()
+    }
+
+    fn simulate(&self, scenario: &Scenario, replication: u32, until: Option<usize>) -> Outcome {
+        let options = sim::Options {
+            until,
+            epochs_before: &self.warm,
+            stop: self.options.stop,
+            collectives: self.options.collectives,
+            // A change that makes steps endless must not take more than its share.
+            most_events: Some(match until {
+                Some(_) => MOST_TIMES * self.events_of_one().max(FEWEST_EVENTS),
+                None => self.options.least_events(),
+            }),
+            ..sim::Options::default()
+        };
+        let mut outcome = sim::run(scenario, replication, &options);
+        if !self.warm.is_empty() {
+            // No epoch of the run is a first one, in which caches are cold.
+            for copy in &mut outcome.jobs {
+                copy.cache.clear();
+                copy.tiers.clear();
+                copy.decoded.clear();
+            }
+        }
+        outcome
+    }
+
+    fn events_of_one(&self) -> u64 {
+        self.outcomes.iter().map(|of| of.events).max().unwrap_or(u64::MAX / MOST_TIMES)
+    }
+
+    /// Returns a scenario whose job makes `steps` steps, while jobs whose length only `[run]` sets go on.
+    fn shaped(&self, scenario: Scenario, steps: usize) -> Scenario {
+        let mut shaped = self.endless(scenario);
+        shaped.jobs[self.job].stop = Some(Stop::Steps(steps as u64));
+        shaped
+    }
+
+    /// Returns a scenario whose jobs go on until their results are known, except for those that others wait for. In a run of automatic
+    /// length no queue is prefilled: what it holds at the start is no part of the long run.
+    fn endless(&self, mut scenario: Scenario) -> Scenario {
+        let written = scenario.run.stop;
+        let awaited: Vec<usize> = scenario.jobs.iter().flat_map(|job| job.after.clone()).collect();
+        if matches!(written, Stop::Steps(_) | Stop::Epochs(_)) {
+            for job in &awaited {
+                scenario.jobs[*job].stop.get_or_insert(written);
+            }
+        }
+        if !matches!(written, Stop::Known { .. }) {
+            scenario.run.stop = Run::default().stop;
+        }
+        scenario.run.warm_up = WarmUp::Auto;
+        for (index, job) in scenario.jobs.iter_mut().enumerate() {
+            if index == self.job || !awaited.contains(&index) {
+                job.stop = None;
+            }
+            if self.is_automatic {
+                job.prefill = 0;
+            }
+        }
+        scenario
+    }
+
+    /// Returns the scenario by whose rules a run is summarised: a run of automatic length leaves out more.
+    pub(crate) fn summarised(&self, scenario: &Scenario) -> Scenario {
+        match self.is_automatic {
+            true => self.endless(scenario.clone()),
+            false => scenario.clone(),
+        }
+    }
+
+    /// Returns the report of runs that [`Base::run`] made of a scenario.
+    pub(crate) fn report_of(&self, scenario: &Scenario, outcomes: &[Outcome]) -> Report {
+        let shaped = self.shaped(scenario.clone(), steps_of(outcomes, self.job));
+        summarise(&self.summarised(&shaped), outcomes, 0.0)
+    }
+
+    /// Returns the number of steps until which stalls with a cause have come several times, or all steps if they come seldom; `None` if
+    /// they never come.
+    pub(crate) fn steps_with(&self, cause: Cause) -> Option<usize> {
+        let copies =
+            || self.outcomes.iter().flat_map(|of| &of.jobs).filter(|of| of.job == self.job);
+        let comes = copies().any(|copy| copy.stalls.iter().any(|of| of.cause.cause == cause));
+        let each: Option<Vec<usize>> =
+            copies().map(|copy| steps_until(copy, cause, self.measured.start)).collect();
+        let last = each.and_then(|each| each.into_iter().max());
+        comes.then(|| last.unwrap_or(self.measured.end).min(self.measured.end))
+    }
+
+    /// Returns the number of steps of a trial whose step time should be known to the relative half-width `precision`: as many as the base
+    /// run would need, since half-widths fall with the square root of a run's length.
+    pub(crate) fn steps_for(&self, precision: f64) -> usize {
+        let Range { start, end } = self.measured;
+        let Some(half) = half_width(&self.shown().figures.step_time) else {
+            return (start + ALIKE * self.fewest()).min(end);
+        };
+        let needed = (end - start) as f64 * (half / precision).powi(2);
+        (start + self.fewest().max(needed.ceil() as usize)).min(end)
+    }
+}
+
+/// Returns the number of steps of a copy's run until stalls with a cause have come `OFTEN` times after step `from`; `None` if they have not.
+fn steps_until(copy: &JobOutcome, cause: Cause, from: usize) -> Option<usize> {
+    let stalls = copy.stalls.iter().filter(|of| of.cause.cause == cause);
+    let mut steps: Vec<usize> =
+        stalls.map(|of| of.step as usize).filter(|step| *step >= from).collect();
+    // Steps in a row wait for the same checkpoint or restart.
+    steps.dedup_by(|next, last| *next <= *last + 1);
+    steps.get(OFTEN).copied()
+}
+
+/// Returns the number of epochs that each job has read before runs begin in which caches are warm; empty if no page cache keeps what the
+/// job reads, or if filling the caches would take too many events.
+fn warm(scenario: &Scenario, job: usize, least_events: u64) -> Vec<f64> {
+    let keeps = |job: &Job| scenario.keeps_pages(job, &scenario.cluster.node);
+    let units = |job: &Job| {
+        let dataset = &scenario.datasets[job.dataset];
+        let each = dataset.places() as f64 * dataset.units_per_place() as f64;
+        EPOCHS_BEFORE * each * f64::from(job.copies)
+    };
+    let look_ups: f64 = scenario.jobs.iter().filter(|job| keeps(job)).map(units).sum();
+    let is_cheap = look_ups / sim::LOOK_UPS_IN_EVENT as f64 <= least_events as f64 / RUNS as f64;
+    let fails = scenario.jobs.iter().any(|job| job.failures.is_some());
+    match keeps(&scenario.jobs[job]) && is_cheap && !fails {
+        true => vec![EPOCHS_BEFORE; scenario.jobs.len()],
+        false => Vec::new(),
+    }
+}
+
+/// Returns the number of steps that all copies of a job have completed in all outcomes.
+pub(crate) fn steps_of(outcomes: &[Outcome], job: usize) -> usize {
+    let copies = outcomes.iter().flat_map(|of| &of.jobs).filter(|copy| copy.job == job);
+    copies.map(|copy| copy.steps.len()).min().unwrap_or(0)
+}
+
+/// Returns the half-width of a figure's interval, relative to its mean; `None` if it has none.
+fn half_width(figure: &Figure) -> Option<f64> {
+    figure.ci95.zip(figure.mean).map(|([low, high], mean)| (high - low) / 2.0 / mean)
+}
+
+/// Returns the largest number of batches that the loaders of a copy of a job hold at the end, in workers and buffers.
+fn held(outcomes: &[Outcome], job: usize) -> usize {
+    let held = |copy: &JobOutcome| {
+        let held = copy.samples.started.saturating_sub(copy.samples.dequeued);
+        let taken = copy.steps.last().map_or(0, |step| step.fresh).max(1);
+        usize::try_from(held.div_ceil(taken)).unwrap_or(usize::MAX)
+    };
+    let copies = outcomes.iter().flat_map(|of| &of.jobs).filter(|of| of.job == job);
+    copies.map(held).max().unwrap_or(0).max(1)
+}
+
+/// Returns whether there are jobs beside this one, which may end before it.
+fn has_other_ends(scenario: &Scenario, job: usize) -> bool {
+    (0..scenario.jobs.len()).any(|index| index != job)
+}
+
+/// Returns the number of replications that are compared: one if it alone knows the step time well, and otherwise all.
+fn number_of_replications(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> usize {
+    let first = summarise(scenario, &outcomes[..1], 0.0);
+    let half = half_width(&first.jobs[job].figures.step_time);
+    if half.is_some_and(|half| half <= PRECISE) { 1 } else { outcomes.len() }
+}

@@ -1,0 +1,280 @@
+//! The verdict: what limits a job, what helps, and by how much.
+//!
+//! The causes of stalls say what an accelerator waited for last, which need not be the bottleneck. So the verdict does what a user would
+//! do: it changes a key, simulates the scenario again, and compares.
+//!
+//! - A **lever** is a change of keys, as the options `--set` and `--unset` that make it ([`Limit::changes`]). Every key whose
+//!   declaration says that it is a limit or a choice is a lever; `rules` says in which direction, and which stalls it may
+//!   shorten, which only decides what is tried first.
+//! - The changed scenario is the **file resolved again** with these options, so that presets, defaults and checks do their own work. What
+//!   the verdict prints is what was simulated. Where the scenario refuses an amount, the largest accepted one is tried.
+//! - A **trial** is a run with the same random numbers until the same step of the job, compared with the base run over the same
+//!   steps. Other jobs go on until then, unless the file gives them a length of their own.
+//! - The **base run** is the user's own run if it shows the long run, and otherwise a run of automatic length of the same file.
+//! - The **search** tries the most promising levers first, in short runs; those that help then in whole runs. It ends when
+//!   all are tried or when a number of events is spent, so that the result does not depend on threads or clocks.
+//!
+//! `lever`: levers of a scenario; `rules`: directions, reaches and names of keys; `base`: the base run; `trial`: the effect of
+//! changes; `search`: the order of trials; `need`: amounts that hold together; `variation`: constants that vary; `numbers`: thresholds and budgets;
+//! `words`: the text; `remarks`: sentences beside it; `estimate`: a verdict without trials.
+//!
+//! [`Limit::changes`]: forebay_report::Limit
+
+mod base;
+mod estimate;
+mod lever;
+mod need;
+mod numbers;
+mod remarks;
+mod rules;
+mod search;
+#[cfg(test)]
+mod tests;
+mod trial;
+mod variation;
+mod words;
+
+use forebay_report::{Limit, LongRun, Outcome, Report, Verdict, World};
+use forebay_scenario::Scenario;
+use forebay_sim::IdleCollectives;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::{Base, Budget};
+use need::Needs;
+use numbers::{IN_STEP, MOST_OTHERS, PARTS, RUNS, WAITING};
+use search::{Found, Tried};
+
+pub use lever::Source;
+pub use numbers::LEAST_EVENTS;
+
+/// Receives how far a verdict is: the name of the job, and the part of its events that are spent.
+pub type Told<'a> = &'a (dyn Fn(&str, f64) + Sync);
+
+/// Options for finding the verdict.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Whether to try nothing, and to estimate the bottleneck from the causes of stalls instead.
+    pub quick: bool,
+    /// Whether to find a verdict on other jobs that wait, too.
+    pub others: bool,
+    /// Ends the trials early when it becomes true; the verdict then is an estimate.
+    pub stop: Option<&'a AtomicBool>,
+    /// Collectives that runs have simulated on links that nothing else uses, if they are known. They only save time.
+    pub collectives: Option<&'a IdleCollectives>,
+    /// Events that a verdict on a job may always take, in place of [`LEAST_EVENTS`].
+    pub least_events: Option<u64>,
+    /// Receives the progress, after each group of trials.
+    pub told: Option<Told<'a>>,
+}
+
+impl Options<'_> {
+    /// Returns the events that a verdict on a job may always take.
+    fn least_events(&self) -> u64 {
+        self.least_events.unwrap_or(LEAST_EVENTS)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+}
+
+/// Returns the verdict on the job of the report's `bottleneck`, from the outcomes of a scenario and their report, and then, if the
+/// options ask for them, short verdicts on other jobs that wait, those that lose most time first. `source` is the file that
+/// `scenario` was resolved from. Empty if no step was completed.
+#[must_use]
+pub fn find_all(
+    source: Source<'_>,
+    (scenario, outcomes, report): (&Scenario, &[Outcome], &Report),
+    options: &Options<'_>,
+) -> Vec<Verdict> {
+    let named = report.bottleneck.as_ref().map(|of| &of.job);
+    let job = scenario.jobs.iter().position(|job| named == Some(&job.name));
+    let (Some(job), Some(first)) = (job, outcomes.first()) else { return Vec::new() };
+    if options.quick || first.world == World::Live {
+        return vec![estimate::verdict((scenario, report, job), None)];
+    }
+    let question = (scenario, outcomes, report);
+    let found = judge(source, question, job, options);
+    if options.is_stopped() {
+        return vec![estimate::verdict((scenario, report, job), Some("trials were interrupted"))];
+    }
+    let Some(found) = found else {
+        return vec![estimate::verdict(
+            (scenario, report, job),
+            Some("the run is too short for trials"),
+        )];
+    };
+    let mut all = vec![found];
+    if options.others {
+        all.extend(others(source, question, job, options));
+    }
+    all
+}
+
+/// Returns the verdict on one job; `None` if its base run completes no step.
+fn judge(
+    source: Source<'_>,
+    question: (&Scenario, &[Outcome], &Report),
+    job: usize,
+    options: &Options<'_>,
+) -> Option<Verdict> {
+    let mut base = Base::new(source, question, job, options)?;
+    let most = options.least_events().max(RUNS * base.events());
+    let [most_search, most_next, most_needs] = PARTS.map(|part| (part * most as f64) as u64);
+    let mut budget = Budget { most: most_search, spent: base.spent };
+    base.tell(0.0);
+    let as_written = words::Speed::of(&base);
+    if let Some(varied) = base.varied() {
+        budget.spent += varied.spent;
+        if words::Speed::of(&varied).differs(&as_written, IN_STEP) {
+            base = varied;
+        }
+    }
+    let levers = lever::all(source, question.0, job);
+    let found = search::search(&base, &levers, &mut budget);
+    let next = found.good().next().cloned().and_then(|first| {
+        // What is behind the first limit, and what is needed, have budgets of their own.
+        let mut own = Budget { most: most_next, spent: 0 };
+        let next = search::next(&base, &first, &levers, &mut own);
+        budget.spent += own.spent;
+        next
+    });
+    base.tell(PARTS[0] + PARTS[1]);
+    let mut own = Budget { most: most_needs, spent: 0 };
+    let needs = need::needs(&base, &levers, &mut own).unwrap_or_default();
+    budget.spent += own.spent;
+    let first = found.good().next().map(|of| of.lever.key().to_owned());
+    let next = next.map(|next| match Some(next.key()) == first.as_deref() {
+        true => format!("still {}", next.words(&base.scenario)),
+        false => next.words(&base.scenario),
+    });
+    let mut verdict = statement(&base, &found, next, &needs, budget.spent);
+    if needs.gave_up {
+        verdict.not_tried.push("what input needs".to_owned());
+    }
+    verdict.in_step = base.is_varied.then_some(as_written.step_time);
+    verdict.text = words::text(&base, question.2, &verdict);
+    Some(verdict)
+}
+
+/// Returns short verdicts on other jobs that wait, those that lose most time first.
+fn others(
+    source: Source<'_>,
+    question: (&Scenario, &[Outcome], &Report),
+    job: usize,
+    options: &Options<'_>,
+) -> Vec<Verdict> {
+    let (scenario, _, report) = question;
+    let waiting = |index: &usize| {
+        *index != job && report.jobs[*index].figures.stall.total.mean.unwrap_or(0.0) >= WAITING
+    };
+    let lost = |index: usize| {
+        let described = &scenario.jobs[index];
+        let waits = report.jobs[index].figures.stall.total.mean.unwrap_or(0.0);
+        waits * f64::from(described.copies) * f64::from(described.models())
+    };
+    let mut all: Vec<usize> = (0..scenario.jobs.len()).filter(waiting).collect();
+    all.sort_by(|a, b| lost(*b).total_cmp(&lost(*a)));
+    let short = |&index: &usize| {
+        let base = Base::new(source, question, index, options)?;
+        let mut budget = Budget {
+            most: options.least_events().max(RUNS * base.events()) / 2,
+            spent: base.spent,
+        };
+        let levers = lever::all(source, scenario, index);
+        let found = search::search(&base, &levers, &mut budget);
+        let mut verdict = statement(&base, &found, None, &Needs::default(), budget.spent);
+        verdict.text = words::line(&base, &verdict);
+        Some(verdict)
+    };
+    let mut found: Vec<Verdict> = all.iter().take(MOST_OTHERS).filter_map(short).collect();
+    let rest: Vec<&str> =
+        all.iter().skip(MOST_OTHERS).map(|&of| scenario.jobs[of].name.as_str()).collect();
+    if let Some(last) = found.last_mut().filter(|_| !rest.is_empty()) {
+        last.text += &words::untold(&rest);
+    }
+    found
+}
+
+/// Returns the verdict as reports have it, without its text.
+fn statement(
+    base: &Base,
+    found: &Found,
+    next: Option<String>,
+    needs: &Needs,
+    events: u64,
+) -> Verdict {
+    let speed = words::Speed::of(base);
+    let names = |of: &dyn Fn(&Tried) -> bool| {
+        let mut names: Vec<String> = Vec::new();
+        for tried in found.tried.iter().filter(|tried| of(tried)) {
+            let name = tried.lever.words(&base.scenario);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    };
+    let mut not_tried: Vec<String> =
+        found.not_tried.iter().map(|lever| lever.words(&base.scenario)).collect();
+    not_tried.dedup();
+    Verdict {
+        job: base.shown().name.clone(),
+        quick: false,
+        long_run: Some(LongRun {
+            step_time: speed.step_time,
+            accelerator_utilisation: speed.busy,
+            reached: !base.is_automatic || base.shown().length.enough,
+        }),
+        in_step: None,
+        limits: found
+            .good()
+            .enumerate()
+            .map(|(at, tried)| limit(base, tried, next.clone().filter(|_| at == 0)))
+            .collect(),
+        without_effect: names(&Tried::is_useless),
+        uncertain: names(&|tried| !tried.helps() && !tried.is_useless()),
+        not_tried,
+        needs: needs.all.iter().map(|amount| amount.need(base)).collect(),
+        nothing_suffices: needs.nothing_suffices,
+        events,
+        text: String::new(),
+    }
+}
+
+fn limit(base: &Base, tried: &Tried, next: Option<String>) -> Limit {
+    let (lever, effect) = (&tried.lever, &tried.effect);
+    let resource = base.report.resources.iter().find(|of| lever.enlarges(of.of));
+    Limit {
+        name: lever.words(&base.scenario),
+        lever: lever.class.clone(),
+        resource: resource.map_or_else(|| lever.key().to_owned(), |of| of.name.clone()),
+        key: lever.key().to_owned(),
+        changes: lever.changes.iter().cloned().map(Into::into).collect(),
+        factor: lever.factor,
+        before: words::Speed::of(base).step_time,
+        after: effect.after,
+        after_interval: effect.after_interval,
+        gain: effect.gain,
+        gain_interval: effect.gain_interval,
+        next,
+        others: effect.others.clone(),
+    }
+}
+
+/// Stores verdicts in the report, and makes the report's `bottleneck` agree with the first one.
+pub fn put(report: &mut Report, verdicts: Vec<Verdict>) {
+    let mut verdicts = verdicts.into_iter();
+    let Some(verdict) = verdicts.next() else { return };
+    report.other_verdicts = verdicts.collect();
+    if let Some(bottleneck) = &mut report.bottleneck {
+        bottleneck.text.clone_from(&verdict.text);
+        if let Some(first) = verdict.limits.first() {
+            bottleneck.resource.clone_from(&first.resource);
+            if first.name == rules::words("job.model.step", None) {
+                "compute".clone_into(&mut bottleneck.cause);
+            }
+        }
+    }
+    report.verdict = Some(verdict);
+}

@@ -1,0 +1,226 @@
+//! What a job needs so that it does not wait for input: amounts that hold when they are set together, found by setting them together.
+//!
+//! First all amounts that input may wait for are made plentiful. If the job still waits, no number suffices. Otherwise one amount
+//! after the other is made as small as it may be, the least promising first, so that what the job waits for now is what it needs. At each
+//! step the job is fed by the amounts as they are then, so the last ones hold together.
+
+use forebay_report::{JobReport, Need, Report};
+use forebay_scenario::Override;
+use rayon::prelude::*;
+use std::ops::Range;
+
+use super::base::{Base, Budget};
+use super::lever::Lever;
+use super::numbers::{AMOUNTS_AT_ONCE, COARSE, ENOUGH_INPUT, PARTS, PLENTY, STEP};
+use super::rules;
+use super::search::{candidates, is_of_input};
+
+/// What was found about the needs of a job.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Needs {
+    /// What must be enlarged, and by how much; with all of it the job does not wait for input.
+    pub(crate) all: Vec<Amount>,
+    /// Whether the job waits for input whatever the amounts.
+    pub(crate) nothing_suffices: bool,
+    /// Whether the budget ended before the amounts were found.
+    pub(crate) gave_up: bool,
+}
+
+/// An amount that suffices together with the others.
+#[derive(Debug, Clone)]
+pub(crate) struct Amount {
+    pub(crate) lever: Lever,
+    pub(crate) factor: f64,
+    pub(crate) change: Vec<Override>,
+}
+
+/// A search for needs.
+struct Search<'a, 'b> {
+    base: &'a Base<'b>,
+    /// Levers of input, the least promising first.
+    levers: Vec<&'a Lever>,
+    steps: usize,
+}
+
+impl Search<'_, '_> {
+    /// Returns the overrides that multiply each lever's amount by its factor; the nearest accepted amounts.
+    fn changes(&self, factors: &[f64]) -> Option<Vec<Override>> {
+        let each = self.levers.iter().zip(factors).filter(|(_, factor)| **factor > 1.0);
+        let each: Option<Vec<Vec<Override>>> =
+            each.map(|(lever, factor)| lever.scaled.as_ref()?.times(*factor)).collect();
+        Some(each?.concat())
+    }
+
+    /// Returns whether the job is fed with these factors, at no other job's cost, and the events of the run that shows it.
+    fn feeds(&self, factors: &[f64]) -> (bool, u64) {
+        let scenario = self.changes(factors).and_then(|changes| self.base.scenario_with(&changes));
+        let Some(scenario) = scenario else { return (false, 0) };
+        let outcomes = self.base.run(&scenario, self.steps, 1);
+        let report = self.base.report_of(&scenario, &outcomes);
+        let fed = input_waits(&report, self.base.job) <= ENOUGH_INPUT && !self.harms(&report);
+        (fed, outcomes[0].events)
+    }
+
+    /// Returns whether steps of another job take longer than in the base run.
+    fn harms(&self, report: &Report) -> bool {
+        let step = |of: &JobReport| of.figures.step_time.mean;
+        let all = self.base.report.jobs.iter().zip(&report.jobs).enumerate();
+        let others = all.filter(|(index, _)| *index != self.base.job);
+        let mut longer =
+            others.filter_map(|(_, (before, after))| Some(step(after)? / step(before)?));
+        longer.any(|times| times > 1.0 + ENOUGH_INPUT)
+    }
+
+    fn suffices(&self, factors: &[f64], budget: &mut Budget) -> bool {
+        let (fed, events) = self.feeds(factors);
+        budget.spent += events;
+        self.base.tell(1.0 - PARTS[2] * (1.0 - budget.share()));
+        fed
+    }
+}
+
+/// Returns the share of time that a job waits for input.
+pub(crate) fn input_waits(report: &Report, job: usize) -> f64 {
+    let stall = &report.jobs[job].figures.stall;
+    stall.causes.iter().filter(|(of, _)| of.cause.is_input()).filter_map(|(_, of)| of.mean).sum()
+}
+
+/// Returns the needs of the base run's job; `None` if it does not wait for input.
+pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Option<Needs> {
+    if input_waits(&base.report, base.job) <= ENOUGH_INPUT {
+        return None;
+    }
+    let promising = candidates(levers, base);
+    let promise =
+        |lever: &Lever| promising.iter().find(|of| of.lever == *lever).map_or(0.0, |of| of.promise);
+    let may = |of: &&Lever| is_of_input(of) && !rules::changes_training(&of.class);
+    let mut levers: Vec<&Lever> = levers.iter().filter(may).collect();
+    levers.sort_by(|a, b| promise(a).total_cmp(&promise(b)));
+    let search = Search { base, levers, steps: base.steps_for(COARSE) };
+    // Large buffers take long to fill, so they are enlarged only where nothing else suffices.
+    let plenty = |most: f64, buffers: bool| -> Vec<f64> {
+        let factor = |lever: &&Lever| match buffers || !rules::is_buffer(&lever.class) {
+            true => largest_of(base, lever, most),
+            false => 1.0,
+        };
+        search.levers.iter().map(factor).collect()
+    };
+    let each = |buffers| PLENTY.iter().map(move |most| (*most, buffers));
+    let mut fed = each(false).chain(each(true)).map(|(most, buffers)| plenty(most, buffers));
+    let Some(mut factors) = fed.find(|with| search.suffices(with, budget)) else {
+        return Some(Needs { nothing_suffices: true, ..Needs::default() });
+    };
+    let all = 0..factors.len();
+    if settle(&search, &mut factors, all.clone(), budget).is_none() {
+        return Some(Needs { gave_up: true, ..Needs::default() });
+    }
+    // An amount may be smaller again once those after it are: more workers need more cores.
+    for at in all {
+        if factors[at] > 1.0 {
+            // What was found holds, even if it is more than is needed.
+            if settle(&search, &mut factors, at..at + 1, budget).is_none() {
+                break;
+            }
+        }
+    }
+    for (factor, lever) in factors.iter_mut().zip(&search.levers) {
+        if let Some(scaled) = lever.scaled.as_ref().filter(|_| *factor > 1.0) {
+            *factor = scaled.round_up(*factor);
+        }
+    }
+    Some(Needs { all: search.amounts(&factors), ..Needs::default() })
+}
+
+/// Makes the factors in a range as small as they may be: all of them 1 if the job is fed then, and otherwise those of one half after those
+/// of the other. `None` if the budget does not last.
+fn settle(
+    search: &Search,
+    factors: &mut [f64],
+    range: Range<usize>,
+    budget: &mut Budget,
+) -> Option<()> {
+    if budget.left() == 0 {
+        return None;
+    }
+    let mut with = factors.to_vec();
+    with[range.clone()].fill(1.0);
+    if with == factors || search.suffices(&with, budget) {
+        factors.copy_from_slice(&with);
+        return Some(());
+    }
+    if range.len() == 1 {
+        factors[range.start] = smallest(search, factors, range.start, budget);
+        return Some(());
+    }
+    let middle = range.start.midpoint(range.end);
+    settle(search, factors, range.start..middle, budget)?;
+    settle(search, factors, middle..range.end, budget)
+}
+
+/// Returns the smallest factor of one lever with which the job does not wait for input, with the others as they are in `factors`; it
+/// is above 1.
+fn smallest(search: &Search, factors: &[f64], at: usize, budget: &mut Budget) -> f64 {
+    let with = |factor: f64| {
+        let mut with = factors.to_vec();
+        with[at] = factor;
+        with
+    };
+    let (mut low, mut high) = (1.0_f64, factors[at]);
+    let scaled = search.levers[at].scaled.as_ref();
+    let differ = |low: f64, high: f64| scaled.is_none_or(|of| of.differ(low, high));
+    while high / low > STEP && differ(low, high) {
+        let ratio = (high / low).powf(1.0 / (AMOUNTS_AT_ONCE + 1) as f64);
+        let between: Vec<f64> = (1..=AMOUNTS_AT_ONCE).map(|i| low * ratio.powi(i as i32)).collect();
+        let found: Vec<(bool, u64)> =
+            between.par_iter().map(|factor| search.feeds(&with(*factor))).collect();
+        budget.spent += found.iter().map(|(_, events)| events).sum::<u64>();
+        let fed = found.iter().position(|(fed, _)| *fed);
+        let (below, above) = match fed {
+            Some(0) => (low, between[0]),
+            Some(first) => (between[first - 1], between[first]),
+            None => (between[AMOUNTS_AT_ONCE - 1], high),
+        };
+        (low, high) = (below, above);
+    }
+    high
+}
+
+impl Search<'_, '_> {
+    fn amounts(&self, factors: &[f64]) -> Vec<Amount> {
+        let each = self.levers.iter().zip(factors).filter(|(_, factor)| **factor > 1.0);
+        let amount = |(lever, factor): (&&Lever, &f64)| {
+            let change = lever.scaled.as_ref()?.times(*factor)?;
+            Some(Amount { lever: (*lever).clone(), factor: *factor, change })
+        };
+        each.filter_map(amount).collect()
+    }
+}
+
+/// Returns the largest factor of a lever's amount, up to `most`, that the scenario accepts.
+fn largest_of(base: &Base, lever: &Lever, most: f64) -> f64 {
+    let accepted = |factor: &f64| {
+        let changes = lever.scaled.as_ref().and_then(|of| of.times(*factor));
+        changes.is_some_and(|changes| base.scenario_with(&changes).is_some())
+    };
+    let halves = std::iter::successors(Some(most), |factor| Some(factor / 2.0));
+    halves.take_while(|factor| *factor > 1.0).find(accepted).unwrap_or(1.0)
+}
+
+impl Amount {
+    /// Returns the need as reports have it.
+    pub(crate) fn need(&self, base: &Base) -> Need {
+        let resources = &base.report.resources;
+        let resource = resources.iter().find(|of| self.lever.enlarges(of.of));
+        let now = self.lever.scaled.as_ref().and_then(|of| of.now());
+        let capacity = now.or(resource.map(|of| of.capacity)).unwrap_or(0.0);
+        let set = self.change.first().and_then(Override::value).and_then(|value| value.as_f64());
+        Need {
+            name: self.lever.words(&base.scenario),
+            resource: resource.map_or_else(|| self.lever.key().to_owned(), |of| of.name.clone()),
+            unit: resource.map_or(String::new(), |of| of.unit.clone()),
+            capacity,
+            needed: set.unwrap_or(capacity * self.factor),
+            changes: self.change.iter().cloned().map(Into::into).collect(),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Searches for what makes a job faster: tries the levers, the most promising first, in short runs; then those that help in whole ones.
+
+use forebay_report::{Cause, JobReport, Report, StallCause};
+use rayon::prelude::*;
+
+use super::base::{Base, Budget};
+use super::lever::Lever;
+use super::numbers::{
+    AT_ONCE, BUSY, CHOICES, COARSE, FEW, FINE, FIRST, MOST_WHOLE, PARTS, SAME, UNLIKELY, WORTH,
+};
+use super::rules::{self, Reach};
+use super::trial::Effect;
+
+/// A lever that was tried.
+#[derive(Debug, Clone)]
+pub(crate) struct Tried {
+    pub(crate) lever: Lever,
+    pub(crate) effect: Effect,
+    /// Whether the trial made all steps of the base run.
+    pub(crate) is_whole: bool,
+}
+
+impl Tried {
+    /// Returns whether the lever surely saves time.
+    pub(crate) fn helps(&self) -> bool {
+        self.effect.gain_interval[0] > WORTH
+    }
+
+    /// Returns whether the lever surely saves hardly any time.
+    pub(crate) fn is_useless(&self) -> bool {
+        self.effect.gain_interval[1] < WORTH
+    }
+}
+
+/// The result of a search.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Found {
+    /// Levers that were tried, those that save most first.
+    pub(crate) tried: Vec<Tried>,
+    /// Levers that may help, and for which no events were left.
+    pub(crate) not_tried: Vec<Lever>,
+}
+
+impl Found {
+    /// Returns the levers that save time, those that save most first.
+    pub(crate) fn good(&self) -> impl Iterator<Item = &Tried> {
+        self.tried.iter().filter(|tried| tried.helps())
+    }
+}
+
+/// A lever with the share of time that it may save.
+pub(crate) struct Candidate {
+    pub(crate) lever: Lever,
+    /// Share of time that it may save at most.
+    most: f64,
+    /// The same times how likely it is.
+    pub(crate) promise: f64,
+    /// Number of steps until which a first trial shows what it does.
+    steps: usize,
+}
+
+/// Returns the levers that may save time, the most promising first.
+pub(crate) fn candidates(levers: &[Lever], base: &Base) -> Vec<Candidate> {
+    let (report, shown) = (&base.report, base.shown());
+    let each = levers.iter().map(|lever| {
+        let [most, likely] = promise(lever, report, shown);
+        let promise = most * likely;
+        Candidate { lever: lever.clone(), most, promise, steps: steps(lever, base) }
+    });
+    let mut all: Vec<Candidate> = each.filter(|of| of.most >= WORTH).collect();
+    let first = |of: &Candidate| match (of.lever.factor, of.lever.reach) {
+        _ if rules::changes_training(&of.lever.class) => UNLIKELY * of.promise,
+        (Some(_), _) => of.promise,
+        (None, Reach::Stalls(causes)) if causes.len() <= FEW => of.promise,
+        (None, _) => CHOICES * of.promise,
+    };
+    all.sort_by(|a, b| first(b).total_cmp(&first(a)));
+    all
+}
+
+/// Returns the share of a job's time that a lever may save at most, and how likely it is to save that, from 0 to 1.
+fn promise(lever: &Lever, report: &Report, shown: &JobReport) -> [f64; 2] {
+    let stall = |cause: Cause| {
+        let stall = &shown.figures.stall;
+        stall.share(StallCause::own(cause)) + stall.share(StallCause::peer(cause))
+    };
+    let all = |of: &dyn Fn(Cause) -> bool| -> f64 {
+        Cause::ALL.into_iter().filter(|cause| of(*cause)).map(stall).sum()
+    };
+    let busy = shown.figures.accelerator_utilisation.mean.unwrap_or(0.0);
+    let (own, most) = match lever.reach {
+        // A stall is charged to what the awaited batch does last: what it did before may be what holds it up.
+        Reach::Stalls(causes) => {
+            let input = causes.iter().any(|of| of.is_input());
+            let own = all(&|cause| causes.contains(&cause));
+            (own, all(&|cause| causes.contains(&cause) || input && cause.is_input()))
+        }
+        Reach::All => (1.0, 1.0),
+        Reach::Computing => (busy, busy + stall(Cause::Compute)),
+    };
+    let enlarged = report.resources.iter().filter(|of| lever.enlarges(of.of));
+    let used = enlarged.filter_map(|of| of.utilisation_max.mean).reduce(f64::max);
+    let likely = match used {
+        Some(used) => used.min(own / most),
+        None => own / most,
+    };
+    [most, likely.clamp(UNLIKELY, 1.0)]
+}
+
+/// Returns the number of steps until which a trial shows what a lever does: more if it acts on what happens only at times, such as
+/// restarts, checkpoints, failures, and faults that come and go.
+fn steps(lever: &Lever, base: &Base) -> usize {
+    let least = base.steps_for(COARSE);
+    let rare = [Cause::Restart, Cause::Checkpoint, Cause::Fault];
+    match lever.reach {
+        Reach::Stalls(causes) => {
+            let reached = rare.into_iter().filter(|of| causes.contains(of));
+            reached.filter_map(|cause| base.steps_with(cause)).max().unwrap_or(0).max(least)
+        }
+        Reach::All => {
+            let comes_and_goes =
+                base.scenario.faults.iter().any(|of| of.from > 0.0 || of.until.is_finite());
+            if comes_and_goes { base.measured.end } else { least }
+        }
+        Reach::Computing => least,
+    }
+}
+
+/// Tries levers within a budget.
+pub(crate) fn search(base: &Base, levers: &[Lever], budget: &mut Budget) -> Found {
+    let candidates = candidates(levers, base);
+    // The rest of the events is for the trials that are printed.
+    let most_first = budget.spent + (FIRST * budget.left() as f64) as u64;
+    let mut found = Found::default();
+    for some in candidates.chunks(AT_ONCE) {
+        if budget.spent >= most_first {
+            found.not_tried.extend(some.iter().map(|of| of.lever.clone()));
+            continue;
+        }
+        let effects: Vec<Option<Effect>> =
+            some.par_iter().map(|of| base.try_changes(&of.lever.changes, of.steps, 1)).collect();
+        for (of, effect) in some.iter().zip(effects) {
+            let Some(effect) = effect else { continue };
+            budget.spent += effect.events;
+            let is_whole = of.steps == base.measured.end && base.outcomes.len() == 1;
+            found.tried.push(Tried { lever: of.lever.clone(), effect, is_whole });
+        }
+        base.tell(PARTS[0] * budget.share());
+    }
+    sort(&mut found.tried, base);
+    make_whole(base, &mut found, budget);
+    found
+}
+
+/// Tries again, over all steps and replications of the base run, the levers that help most or may help.
+fn make_whole(base: &Base, found: &mut Found, budget: &mut Budget) {
+    let again: Vec<usize> = (0..found.tried.len())
+        .filter(|&at| !found.tried[at].is_whole && !found.tried[at].is_useless())
+        .take(MOST_WHOLE)
+        .collect();
+    let fine = base.steps_for(FINE);
+    for some in again.chunks(AT_ONCE) {
+        if budget.left() == 0 {
+            break;
+        }
+        let most = budget.left() / AT_ONCE as u64;
+        let run = |&at: &usize| {
+            let (changes, replications) = (&found.tried[at].lever.changes, base.outcomes.len());
+            let steps = steps(&found.tried[at].lever, base).max(fine);
+            let effect = base.try_changes(changes, steps, replications)?;
+            Some(base.made_certain(effect, (changes, replications), steps, most))
+        };
+        let effects: Vec<Option<Effect>> = some.par_iter().map(run).collect();
+        for (&at, effect) in some.iter().zip(effects) {
+            let Some(effect) = effect else { continue };
+            budget.spent += effect.events;
+            found.tried[at].effect = effect;
+            found.tried[at].is_whole = true;
+        }
+        base.tell(PARTS[0] * budget.share());
+    }
+    sort(&mut found.tried, base);
+}
+
+/// Sorts levers by what they save. Those that change the training come last; and faster computing comes after what else helps, unless
+/// the job computes nearly all the time, because the question is what it waits for. Of changes that save the same, what can be bought
+/// comes first.
+fn sort(tried: &mut [Tried], base: &Base) {
+    let busy = base.shown().figures.accelerator_utilisation.mean.unwrap_or(0.0);
+    let class = |of: &Tried| match of.lever.reach {
+        _ if rules::changes_training(&of.lever.class) => 2,
+        Reach::Computing if busy < BUSY => 1,
+        _ => u8::from(!of.helps()),
+    };
+    tried.sort_by(|a, b| class(a).cmp(&class(b)).then(b.effect.gain.total_cmp(&a.effect.gain)));
+    let Some(best) = tried.first().map(|of| of.effect.gain) else { return };
+    let same =
+        tried.iter().take_while(|of| class(of) == 0 && of.effect.gain >= best - SAME).count();
+    tried[..same].sort_by_key(|of| of.lever.kind());
+}
+
+/// Returns the lever that helps most once the changes of `first` are made, and the events that this took.
+pub(crate) fn next(
+    base: &Base,
+    first: &Tried,
+    levers: &[Lever],
+    budget: &mut Budget,
+) -> Option<Lever> {
+    if budget.left() == 0 {
+        return None;
+    }
+    let then = base.changed(&first.lever.changes)?;
+    budget.spent += then.spent;
+    let may = |of: &&Lever| !rules::changes_training(&of.class);
+    let more = |of: &Lever| match of.key() == first.lever.key() {
+        true if of.reach == Reach::Computing => None,
+        true => of.twice(),
+        false => Some(of.clone()),
+    };
+    let rest: Vec<Lever> = levers.iter().filter(may).filter_map(more).collect();
+    let candidates = candidates(&rest, &then);
+    let mut tried = Vec::new();
+    for some in candidates.chunks(AT_ONCE) {
+        if budget.left() == 0 {
+            break;
+        }
+        let run = |of: &Candidate| then.try_changes(&of.lever.changes, of.steps, 1);
+        let effects: Vec<Option<Effect>> = some.par_iter().map(run).collect();
+        for (of, effect) in some.iter().zip(effects) {
+            let Some(effect) = effect else { continue };
+            budget.spent += effect.events;
+            tried.push(Tried { lever: of.lever.clone(), effect, is_whole: false });
+        }
+    }
+    sort(&mut tried, &then);
+    tried.into_iter().find(Tried::helps).map(|of| of.lever)
+}
+
+/// Returns whether a lever only changes how input gets to the job, so that it may be a need.
+pub(crate) fn is_of_input(lever: &Lever) -> bool {
+    let input = |causes: &[Cause]| causes.iter().any(|of| of.is_input());
+    lever.factor.is_some_and(|factor| factor > 1.0)
+        && match rules::reach(&lever.class) {
+            Reach::Stalls(causes) => input(causes),
+            Reach::All | Reach::Computing => false,
+        }
+}
