@@ -108,7 +108,15 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
     let each = |buffers| PLENTY.iter().map(move |most| (*most, buffers));
     let mut fed = each(false).chain(each(true)).map(|(most, buffers)| plenty(most, buffers));
     let Some(mut factors) = fed.find(|with| search.suffices(with, budget)) else {
-        return Some(Needs { nothing_suffices: true, ..Needs::default() });
+        // Amounts that are refused together say nothing of larger ones.
+        let largest = plenty(PLENTY[PLENTY.len() - 1], true);
+        let changes = search.changes(&largest);
+        let is_accepted = changes.is_some_and(|of| base.scenario_with(&of).is_some());
+        return Some(Needs {
+            nothing_suffices: is_accepted,
+            gave_up: !is_accepted,
+            ..Needs::default()
+        });
     };
     let all = 0..factors.len();
     if settle(&search, &mut factors, all.clone(), budget).is_none() {
@@ -131,8 +139,8 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
     Some(Needs { all: search.amounts(&factors), ..Needs::default() })
 }
 
-/// Makes the factors in a range as small as they may be: all of them 1 if the job is fed then, and otherwise those of one half after those
-/// of the other. `None` if the budget does not last.
+/// Minimises the factors in `range`: sets all of them to 1 if the job is still fed, and otherwise minimises the first half of the range,
+/// then the second. `None` if the budget runs out.
 fn settle(
     search: &Search,
     factors: &mut [f64],
