@@ -1,17 +1,48 @@
 //! The base run: what a job does in the long run, and how far other runs go that are compared with it.
 
 use forebay_report::{Cause, Figure, JobOutcome, JobReport, Outcome, Report, summarise};
-use forebay_scenario::{Job, Override, Run, Scenario, Stop, WarmUp};
-use forebay_sim as sim;
+use forebay_scenario::{Distribution, Job, Operation, Override, Run, Scenario, Stop, WarmUp};
+use forebay_sim::{self as sim, IdleCollectives};
 use rayon::prelude::*;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Options;
 use super::lever::Source;
 use super::numbers::{
-    ALIKE, EPOCHS_BEFORE, FEWEST, FEWEST_EVENTS, MOST_TIMES, OFTEN, PRECISE, RUNS, TURNS,
+    ALIKE, CV, EPOCHS_BEFORE, FEWEST, FEWEST_EVENTS, LEAST_EVENTS, MOST_TIMES, OFTEN, PRECISE,
+    RUNS, TURNS,
 };
-use super::variation;
+
+/// Receives how far a verdict is: the name of the job, and the part of its events that are spent.
+pub type Told<'a> = &'a (dyn Fn(&str, f64) + Sync);
+
+/// Options for finding the verdict.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Whether to try nothing, and to estimate the bottleneck from the causes of stalls instead.
+    pub quick: bool,
+    /// Whether to find a verdict on other jobs that wait, too.
+    pub others: bool,
+    /// Ends the trials early when it becomes true; the verdict then is an estimate.
+    pub stop: Option<&'a AtomicBool>,
+    /// Collectives that runs have simulated on links that nothing else uses, if they are known. They only save time.
+    pub collectives: Option<&'a IdleCollectives>,
+    /// Events that a verdict on a job may always take, in place of [`LEAST_EVENTS`].
+    pub least_events: Option<u64>,
+    /// Receives the progress, after each group of trials.
+    pub told: Option<Told<'a>>,
+}
+
+impl Options<'_> {
+    /// Returns the events that a verdict on a job may always take.
+    pub(crate) fn least_events(&self) -> u64 {
+        self.least_events.unwrap_or(LEAST_EVENTS)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+}
 
 /// Events that simulations may take, and have taken.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +164,7 @@ impl<'a> Base<'a> {
         }
     }
 
-    /// Returns the fewest steps that are compared: enough of them to replace what loaders hold several times.
+    /// Returns the minimum number of steps to compare: enough for the content of the loaders to be replaced several times.
     fn fewest(&self) -> usize {
         FEWEST.max((TURNS * held(&self.outcomes, self.job) as f64) as usize)
     }
@@ -176,7 +207,7 @@ impl<'a> Base<'a> {
 
     /// Returns the base run with constants that vary by a few per cent; `None` if nothing is constant.
     pub(crate) fn varied(&self) -> Option<Base<'a>> {
-        self.anew(variation::varied(&self.scenario)?, &[], true)
+        self.anew(varied(&self.scenario)?, &[], true)
     }
 
     /// Returns a base run of another scenario, as long as this one.
@@ -202,7 +233,7 @@ impl<'a> Base<'a> {
     pub(crate) fn scenario_with(&self, changes: &[Override]) -> Option<Scenario> {
         let scenario = self.source.with(&[&self.changes, changes].concat())?;
         match self.is_varied {
-            true => Some(variation::varied(&scenario).unwrap_or(scenario)),
+            true => Some(varied(&scenario).unwrap_or(scenario)),
             false => Some(scenario),
         }
     }
@@ -389,4 +420,32 @@ fn number_of_replications(scenario: &Scenario, outcomes: &[Outcome], job: usize)
     let first = summarise(scenario, &outcomes[..1], 0.0);
     let half = half_width(&first.jobs[job].figures.step_time);
     if half.is_some_and(|half| half <= PRECISE) { 1 } else { outcomes.len() }
+}
+
+/// Returns the scenario with constant work of loaders that varies; `None` if no loader has any.
+///
+/// Workers whose work takes exactly the same time march in step: they ask for the same resource at the same instant, for ever. Real times
+/// vary, and then workers spread. Where that changes the answer, advice must not rest on the constant times.
+fn varied(scenario: &Scenario) -> Option<Scenario> {
+    let mut then = scenario.clone();
+    let mut any = false;
+    for job in &mut then.jobs {
+        for stage in &mut job.loader.stages {
+            for operation in stage.per_sample.iter_mut().chain(&mut stage.per_item) {
+                any |= vary(operation);
+            }
+        }
+    }
+    any.then_some(then)
+}
+
+/// Makes constant work vary, and returns whether it did.
+fn vary(operation: &mut Operation) -> bool {
+    let (Operation::Compute(work) | Operation::Delay(work)) = operation else { return false };
+    let Distribution::Constant(mean) = *work else { return false };
+    if mean <= 0.0 {
+        return false;
+    }
+    *work = Distribution::Gamma { shape: 1.0 / (CV * CV), scale: mean * CV * CV };
+    true
 }

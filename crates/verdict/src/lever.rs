@@ -50,7 +50,7 @@ pub(crate) struct Scaled {
     of: Movable,
     /// The amount, if the file leaves it out and has no default that is a value.
     amount: Option<Amount>,
-    /// The node's memory, if the amount is the capacity of the page cache, which the memory must hold.
+    /// The key of the node's memory, which grows along with the capacity of the page cache inside it; `None` for other amounts.
     memory: Option<Movable>,
 }
 
@@ -69,7 +69,7 @@ impl Scaled {
         Some(std::iter::once(one).chain(memory).collect())
     }
 
-    /// Returns whether there is a multiple between these two: neighbouring whole numbers have none.
+    /// Returns whether an amount lies between these multiples: none lies between neighbouring whole numbers.
     pub(crate) fn differ(&self, low: f64, high: f64) -> bool {
         let Some(number) = self.of.number().filter(|_| self.of.is_count()) else { return true };
         match number > 0.0 {
@@ -156,7 +156,7 @@ impl Lever {
     }
 }
 
-/// Returns all levers for a job: keys of its own, of what it uses, and of the cluster.
+/// Returns all levers for a job: the keys of the job, of the storages and the data set that it uses, and of the cluster.
 pub(crate) fn all(source: Source<'_>, scenario: &Scenario, job: usize) -> Vec<Lever> {
     let editor = source.file.editor(source.overrides);
     let finder = Finder { source, scenario, job, editor: &editor, jobs: editor.elements("job") };

@@ -5,23 +5,22 @@
 //!
 //! - A **lever** is a change of keys, as the options `--set` and `--unset` that make it ([`Limit::changes`]). Every key whose
 //!   declaration says that it is a limit or a choice is a lever; `rules` says in which direction, and which stalls it may
-//!   shorten, which only decides what is tried first.
+//!   shorten. That decides what is tried first; a lever whose stalls do not occur is not tried.
 //! - The changed scenario is the **file resolved again** with these options, so that presets, defaults and checks do their own work. What
 //!   the verdict prints is what was simulated. Where the scenario refuses an amount, the largest accepted one is tried.
 //! - A **trial** is a run with the same random numbers until the same step of the job, compared with the base run over the same
-//!   steps. Other jobs go on until then, unless the file gives them a length of their own.
+//!   steps. Other jobs go on until then, except those that further jobs wait for.
 //! - The **base run** is the user's own run if it shows the long run, and otherwise a run of automatic length of the same file.
 //! - The **search** tries the most promising levers first, in short runs; those that help then in whole runs. It ends when
 //!   all are tried or when a number of events is spent, so that the result does not depend on threads or clocks.
 //!
-//! `lever`: levers of a scenario; `rules`: directions, reaches and names of keys; `base`: the base run; `trial`: the effect of
-//! changes; `search`: the order of trials; `need`: amounts that hold together; `variation`: constants that vary; `numbers`: thresholds and budgets;
-//! `words`: the text; `remarks`: sentences beside it; `estimate`: a verdict without trials.
+//! `lever`: levers of a scenario; `rules`: directions, reaches and names of keys; `base`: the base run, and constants that vary;
+//! `trial`: the effect of changes; `search`: the order of trials; `need`: amounts that hold together; `numbers`: thresholds and
+//! budgets; `words`: the text, and a verdict without trials; `remarks`: sentences beside it.
 //!
 //! [`Limit::changes`]: forebay_report::Limit
 
 mod base;
-mod estimate;
 mod lever;
 mod need;
 mod numbers;
@@ -31,52 +30,19 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod trial;
-mod variation;
 mod words;
 
 use forebay_report::{Limit, LongRun, Outcome, Report, Verdict, World};
 use forebay_scenario::Scenario;
-use forebay_sim::IdleCollectives;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{Base, Budget};
 use need::Needs;
 use numbers::{IN_STEP, MOST_OTHERS, PARTS, RUNS, WAITING};
 use search::{Found, Tried};
 
+pub use base::{Options, Told};
 pub use lever::Source;
 pub use numbers::LEAST_EVENTS;
-
-/// Receives how far a verdict is: the name of the job, and the part of its events that are spent.
-pub type Told<'a> = &'a (dyn Fn(&str, f64) + Sync);
-
-/// Options for finding the verdict.
-#[derive(Clone, Copy, Default)]
-pub struct Options<'a> {
-    /// Whether to try nothing, and to estimate the bottleneck from the causes of stalls instead.
-    pub quick: bool,
-    /// Whether to find a verdict on other jobs that wait, too.
-    pub others: bool,
-    /// Ends the trials early when it becomes true; the verdict then is an estimate.
-    pub stop: Option<&'a AtomicBool>,
-    /// Collectives that runs have simulated on links that nothing else uses, if they are known. They only save time.
-    pub collectives: Option<&'a IdleCollectives>,
-    /// Events that a verdict on a job may always take, in place of [`LEAST_EVENTS`].
-    pub least_events: Option<u64>,
-    /// Receives the progress, after each group of trials.
-    pub told: Option<Told<'a>>,
-}
-
-impl Options<'_> {
-    /// Returns the events that a verdict on a job may always take.
-    fn least_events(&self) -> u64 {
-        self.least_events.unwrap_or(LEAST_EVENTS)
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
-    }
-}
 
 /// Returns the verdict on the job of the report's `bottleneck`, from the outcomes of a scenario and their report, and then, if the
 /// options ask for them, short verdicts on other jobs that wait, those that lose most time first. `source` is the file that
@@ -91,15 +57,15 @@ pub fn find_all(
     let job = scenario.jobs.iter().position(|job| named == Some(&job.name));
     let (Some(job), Some(first)) = (job, outcomes.first()) else { return Vec::new() };
     if options.quick || first.world == World::Live {
-        return vec![estimate::verdict((scenario, report, job), None)];
+        return vec![words::estimate((scenario, report, job), None)];
     }
     let question = (scenario, outcomes, report);
     let found = judge(source, question, job, options);
     if options.is_stopped() {
-        return vec![estimate::verdict((scenario, report, job), Some("trials were interrupted"))];
+        return vec![words::estimate((scenario, report, job), Some("trials were interrupted"))];
     }
     let Some(found) = found else {
-        return vec![estimate::verdict(
+        return vec![words::estimate(
             (scenario, report, job),
             Some("the run is too short for trials"),
         )];

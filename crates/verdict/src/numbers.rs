@@ -69,7 +69,7 @@ pub(crate) const OFTEN: usize = 4;
 /// Events that a verdict on a job may always take, a few seconds; otherwise ten times those of the base run.
 pub const LEAST_EVENTS: u64 = 15_000_000;
 
-/// Number of base runs whose events a verdict may take.
+/// A verdict may take this many times the events of the base run.
 pub(crate) const RUNS: u64 = 10;
 
 /// Parts of these events for finding what helps, what limits the job then, and what it needs.

@@ -53,7 +53,7 @@ pub(crate) struct Candidate {
     pub(crate) lever: Lever,
     /// Share of time that it may save at most.
     most: f64,
-    /// The same times how likely it is.
+    /// `most` times the likelihood that the lever helps: the order of trials.
     pub(crate) promise: f64,
     /// Number of steps until which a first trial shows what it does.
     steps: usize,
@@ -199,7 +199,7 @@ fn sort(tried: &mut [Tried], base: &Base) {
     tried[..same].sort_by_key(|of| of.lever.kind());
 }
 
-/// Returns the lever that helps most once the changes of `first` are made, and the events that this took.
+/// Returns the lever that helps most once the changes of `first` are made.
 pub(crate) fn next(
     base: &Base,
     first: &Tried,

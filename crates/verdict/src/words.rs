@@ -2,10 +2,10 @@
 
 use forebay_report::format::{bytes, count, rate, seconds, share};
 use forebay_report::{Limit, Need, OtherJob, Report, Verdict};
-use forebay_scenario::OverrideText;
+use forebay_scenario::{OverrideText, Scenario};
 
 use super::base::Base;
-use super::numbers::SAME;
+use super::numbers::{FULL, SAME};
 use super::trial::long_run;
 use super::{remarks, rules};
 
@@ -214,5 +214,37 @@ fn amount(value: f64, unit: &str) -> String {
         "" | "cores" => count(value),
         "1/s" => format!("{} /s", count(value)),
         _ => format!("{} {unit}", count(value)),
+    }
+}
+
+/// Returns the verdict on a job from the causes of its stalls alone, without trials; `why` says why nothing was tried.
+pub(crate) fn estimate(
+    (scenario, report, job): (&Scenario, &Report, usize),
+    why: Option<&str>,
+) -> Verdict {
+    let finding = report.bottleneck.as_ref().map_or("", |of| of.finding.as_str());
+    let full: Vec<&str> = report
+        .resources
+        .iter()
+        .filter(|of| of.utilisation_max.mean.is_some_and(|used| used >= FULL))
+        .map(|of| of.name.as_str())
+        .collect();
+    let full = (!full.is_empty()).then(|| format!("Full: {}.", full.join(", ")));
+    let said: Vec<String> = std::iter::once(finding.to_owned()).chain(full).collect();
+    let why = why.unwrap_or("nothing was tried");
+    let text = format!("{} (An estimate from what was waited for last: {why}.)", said.join(" "));
+    Verdict {
+        job: scenario.jobs[job].name.clone(),
+        quick: true,
+        long_run: None,
+        in_step: None,
+        limits: Vec::new(),
+        without_effect: Vec::new(),
+        uncertain: Vec::new(),
+        not_tried: Vec::new(),
+        needs: Vec::new(),
+        nothing_suffices: false,
+        events: 0,
+        text,
     }
 }
