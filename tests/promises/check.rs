@@ -180,7 +180,7 @@ impl<'a> Check<'a> {
         found
     }
 
-    /// Checks a sentence on a limit: the changes, the step time with them, and its interval.
+    /// Checks one row of a verdict's table: that its changes are accepted, and that a long run with them takes the printed time.
     fn sentence(&mut self, limit: &Limit) {
         let changes = match followed(&self.system.file, &limit.changes) {
             Ok(changes) => changes,

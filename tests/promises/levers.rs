@@ -164,7 +164,7 @@ impl Lever {
     /// Returns whether a printed limit is this lever: it changes the same key, or one that sets the same amount.
     pub(crate) fn is(&self, class: &str, changes: &[Override]) -> bool {
         let same = |pair: &[&str; 2]| pair.contains(&self.class.as_str()) && pair.contains(&class);
-        // Elements of a list that are removed one by one or all together are the same lever.
+        // Removing one fault, or all faults, counts as the same lever; the same of background loads.
         let list = ["fault", "background"].contains(&class) && self.class == class;
         list || SAME.iter().any(same) || changes.iter().any(|of| of.key() == self.key)
     }

@@ -481,7 +481,7 @@ fn job_name(index: usize) -> &'static str {
     ["a", "res.net", "c", "d", "e", "f", "g", "h"][index]
 }
 
-/// Returns a name that may be a quoted key as a value.
+/// Returns a TOML key's name as a TOML string; the key may be quoted.
 fn quoted(name: &str) -> String {
     if name.starts_with('"') { name.to_owned() } else { format!("\"{name}\"") }
 }

@@ -73,7 +73,7 @@ impl Known {
         Some((half_width(&rate)? / self.precision).powi(2).max(grown))
     }
 
-    /// Returns the number of steps of a copy in the longest possible run, at the rate of events in the measured steps.
+    /// Estimates how many steps a copy makes in a run of `run.most` events, from the events per step in the measured steps.
     fn reach(&self, copy: &JobOutcome, of: &Measured) -> f64 {
         let events = |end: usize| end.checked_sub(1).map_or(0, |i| copy.steps[i].events) as f64;
         let (so_far, from) = (copy.steps.len(), of.steps.start);
