@@ -27,6 +27,8 @@ const LEVER: f64 = 0.005;
 const WIDEST: f64 = 0.05;
 /// Saving from which on a lever must be listed.
 const LISTED: f64 = 0.05;
+/// Share of the time that a job computes from which on computing may be its first limit.
+const BUSY: f64 = 0.9;
 /// Savings that differ by less are equal.
 const EQUAL: f64 = 0.02;
 /// Share of the time that a job may wait for input and still count as fed.
@@ -290,7 +292,10 @@ impl<'a> Check<'a> {
     }
 
     fn first(&mut self, base: &Long, savings: &[(Lever, f64, f64)]) {
-        let best = savings.iter().find(|(lever, ..)| !lever.of_training);
+        // The question is what a job waits for, unless it computes nearly all the time.
+        let waits = self.verdict.long_run.is_some_and(|of| of.accelerator_utilisation < BUSY);
+        let may = |lever: &Lever| !lever.of_training && !(waits && lever.of_computing);
+        let best = savings.iter().find(|(lever, ..)| may(lever));
         let most = best.map_or(0.0, |(_, gain, _)| *gain);
         let printed = self.verdict.limits.first();
         let of_training = printed.is_some_and(|limit| levers::changes_training(&limit.lever));

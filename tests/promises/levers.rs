@@ -156,6 +156,8 @@ pub(crate) struct Lever {
     pub(crate) words: String,
     /// Whether it changes what the model learns.
     pub(crate) of_training: bool,
+    /// Whether it makes steps shorter, and nothing that they wait for.
+    pub(crate) of_computing: bool,
     /// The change with 32 times the amount, or as much of it as the scenario accepts, if it only gets input to the job.
     pub(crate) plenty: Option<Vec<Override>>,
 }
@@ -237,6 +239,7 @@ impl List<'_> {
             changes,
             words: format!("{words}{of}"),
             of_training,
+            of_computing: words == "computing",
             plenty,
         });
     }
@@ -324,6 +327,7 @@ impl List<'_> {
                     changes,
                     words: words.to_owned(),
                     of_training: false,
+                    of_computing: false,
                     plenty: None,
                 });
             }

@@ -11,6 +11,7 @@
 mod check;
 mod levers;
 mod long;
+mod metamorphic;
 mod random;
 mod tally;
 
@@ -41,6 +42,9 @@ struct Arguments {
     /// Number of the first random scenario.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Checks what must not change an answer, in place of what verdicts promise.
+    #[arg(long)]
+    metamorphic: bool,
     /// Checks all scenarios in `scenarios`.
     #[arg(long)]
     shipped: bool,
@@ -68,6 +72,7 @@ struct Arguments {
 const FEW: Arguments = Arguments {
     scenarios: 10,
     seed: 1,
+    metamorphic: false,
     shipped: false,
     cases: false,
     path: Vec::new(),
@@ -94,7 +99,10 @@ fn main() -> ExitCode {
             Source::Written(system) => system.clone(),
             Source::Drawn(seed) => drawn(*seed, arguments.random)?,
         };
-        let checked = check::check(&system, bounds);
+        let checked = match arguments.metamorphic {
+            true => metamorphic::check(&system, bounds),
+            false => check::check(&system, bounds),
+        };
         let number = done.fetch_add(1, Ordering::Relaxed) + 1;
         if !few {
             say(&line(&system, &checked, number, sources.len()));

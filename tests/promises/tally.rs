@@ -24,10 +24,16 @@ pub(crate) enum Promise {
     Suffices,
     /// With less of a need it waits.
     Needed,
+    /// A scenario that is written otherwise has the same answer, to the byte.
+    SameBytes,
+    /// What has no part in a scenario changes the answer by no more than chance.
+    SameAnswer,
+    /// More of a resource makes no job slower that is alone.
+    NeverSlower,
 }
 
 impl Promise {
-    const ALL: [Promise; 9] = [
+    const ALL: [Promise; 12] = [
         Promise::Accepted,
         Promise::Inside,
         Promise::Narrow,
@@ -37,6 +43,9 @@ impl Promise {
         Promise::Needs,
         Promise::Suffices,
         Promise::Needed,
+        Promise::SameBytes,
+        Promise::SameAnswer,
+        Promise::NeverSlower,
     ];
 
     /// Returns what is promised in words, and the share of cases in which it must be kept.
@@ -51,6 +60,9 @@ impl Promise {
             Promise::Needs => ("waiting jobs with needs, or rightly none", 0.90),
             Promise::Suffices => ("needs with which the job does not wait", 0.90),
             Promise::Needed => ("needs without which it waits", 0.90),
+            Promise::SameBytes => ("other spellings with the same bytes", 1.0),
+            Promise::SameAnswer => ("idle changes with the same answer", 0.95),
+            Promise::NeverSlower => ("more of a resource that slows nothing", 0.95),
         }
     }
 }

@@ -29,9 +29,9 @@ pub(super) struct Limiter {
 }
 
 impl Limiter {
-    /// Returns a limiter with a full bucket.
+    /// Returns a limiter at the begin of a run.
     pub(super) fn new(limit: RequestLimit) -> Limiter {
-        Limiter { limit, tokens: limit.burst, counted: Time::ZERO, served: 0, waited: 0.0 }
+        Limiter { limit, tokens: limit.tokens, counted: Time::ZERO, served: 0, waited: 0.0 }
     }
 
     /// Takes a token for a request; returns false if there is none.

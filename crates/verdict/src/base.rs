@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::lever::Source;
 use super::numbers::{
     ALIKE, CV, EPOCHS_BEFORE, FEWEST, FEWEST_EVENTS, LEAST_EVENTS, MOST_TIMES, OFTEN, PRECISE,
-    RUNS, TURNS,
+    RUNS, TURNS, WORTH,
 };
 
 /// Receives how far a verdict is: the name of the job, and the part of its events that are spent.
@@ -47,6 +47,9 @@ impl Options<'_> {
 /// Events that simulations may take, and have taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
+    /// Events that the whole verdict may take.
+    pub(crate) all: u64,
+    /// Events until which its present part must end.
     pub(crate) most: u64,
     pub(crate) spent: u64,
 }
@@ -56,10 +59,27 @@ impl Budget {
         self.most.saturating_sub(self.spent)
     }
 
+    /// Returns the events that each replication of each of several trials may take that run at the same time, in a base run's
+    /// number of replications; at least as many as the base run took, which a lever at least deserves.
+    pub(crate) fn each_of(&self, trials: usize, base: &Base) -> u64 {
+        (self.left() / trials as u64).max(base.events()) / base.outcomes.len() as u64
+    }
+
     /// Returns the part of the events that are spent.
     pub(crate) fn share(&self) -> f64 {
-        (self.spent as f64 / self.most as f64).min(1.0)
+        (self.spent as f64 / self.all as f64).min(1.0)
     }
+}
+
+/// How far runs go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    /// Number of steps of the job.
+    pub(crate) steps: usize,
+    /// Number of replications.
+    pub(crate) replications: usize,
+    /// Number of events at which each replication is cut.
+    pub(crate) most_events: u64,
 }
 
 /// The run of a job that others are compared with.
@@ -103,7 +123,9 @@ impl<'a> Base<'a> {
         let is_automatic = !summarise(scenario, outcomes, 0.0).jobs[job].length.enough;
         let written_known = matches!(scenario.run.stop, Stop::Known { .. });
         let warm = warm(scenario, job, options.least_events());
-        let begins_anew = !warm.is_empty() || is_automatic && !written_known;
+        let begins_anew = !warm.is_empty()
+            || has_tokens(scenario, outcomes, job)
+            || is_automatic && !written_known;
         let mut base = Base {
             source,
             options,
@@ -132,7 +154,7 @@ impl<'a> Base<'a> {
             } else {
                 // Other jobs go on as long as this one.
                 base.scenario = base.shaped(scenario.clone(), steps);
-                let run = |i| base.simulate(&base.scenario, i, Some(job));
+                let run = |i| base.simulate(&base.scenario, i, Some((job, u64::MAX)));
                 let all = (0..enough as u32).into_par_iter().map(run).collect();
                 base.take(all);
             }
@@ -155,7 +177,7 @@ impl<'a> Base<'a> {
         while is_short(self) && self.events() < self.options.least_events() / RUNS {
             let before = self.measured.end;
             self.scenario = self.shaped(self.scenario.clone(), 2 * before + self.fewest());
-            let run = |i| self.simulate(&self.scenario, i, Some(self.job));
+            let run = |i| self.simulate(&self.scenario, i, Some((self.job, u64::MAX)));
             let all = (0..self.outcomes.len() as u32).into_par_iter().map(run).collect();
             self.take(all);
             if self.measured.end <= before {
@@ -183,9 +205,9 @@ impl<'a> Base<'a> {
     }
 
     /// Reports the part of the verdict's events that are spent.
-    pub(crate) fn tell(&self, share: f64) {
+    pub(crate) fn tell(&self, budget: &Budget) {
         if let Some(told) = self.options.told {
-            told(&self.scenario.jobs[self.job].name, share);
+            told(&self.scenario.jobs[self.job].name, budget.share());
         }
     }
 
@@ -212,7 +234,12 @@ impl<'a> Base<'a> {
 
     /// Returns a base run of another scenario, as long as this one.
     fn anew(&self, scenario: Scenario, changes: &[Override], is_varied: bool) -> Option<Base<'a>> {
-        let outcomes = self.run(&scenario, self.measured.end, self.outcomes.len());
+        let extent = Extent {
+            steps: self.measured.end,
+            replications: self.outcomes.len(),
+            most_events: u64::MAX,
+        };
+        let outcomes = self.run(&scenario, extent);
         let mut base = Base {
             scenario,
             outcomes: Vec::new(),
@@ -238,38 +265,43 @@ impl<'a> Base<'a> {
         }
     }
 
-    /// Simulates a scenario until the job has made `steps` steps, in each of the first replications; further if its loaders hold so much
-    /// that it would not be replaced in that time.
-    pub(crate) fn run(
-        &self,
-        scenario: &Scenario,
-        steps: usize,
-        replications: usize,
-    ) -> Vec<Outcome> {
-        let found = self.run_until(scenario, steps, replications);
+    /// Simulates a scenario until the job has made the steps of `extent`; further if its loaders hold so much that it would not be
+    /// replaced in that time.
+    pub(crate) fn run(&self, scenario: &Scenario, extent: Extent) -> Vec<Outcome> {
+        let found = self.run_until(scenario, extent);
         let (held, start) = (held(&found, self.job) as f64, self.measured.start);
-        let compared = steps.saturating_sub(start) as f64;
+        let compared = extent.steps.saturating_sub(start) as f64;
         match compared < TURNS / 2.0 * held {
-            true => self.run_until(scenario, start + (TURNS * held) as usize, replications),
+            true => {
+                let steps = start + (TURNS * held) as usize;
+                self.run_until(scenario, Extent { steps, ..extent })
+            }
             false => found,
         }
     }
 
-    fn run_until(&self, scenario: &Scenario, steps: usize, replications: usize) -> Vec<Outcome> {
-        let shaped = self.shaped(scenario.clone(), steps);
-        let one = |i| self.simulate(&shaped, i, Some(self.job));
-        (0..replications as u32).into_par_iter().map(one).collect()
+    fn run_until(&self, scenario: &Scenario, extent: Extent) -> Vec<Outcome> {
+        let shaped = self.shaped(scenario.clone(), extent.steps);
+        let until = Some((self.job, extent.most_events));
+        let one = |i| self.simulate(&shaped, i, until);
+        (0..extent.replications as u32).into_par_iter().map(one).collect()
     }
 
-    fn simulate(&self, scenario: &Scenario, replication: u32, until: Option<usize>) -> Outcome {
+    /// Simulates a replication of a scenario; `until` is the job whose end ends it, and the most events that it takes.
+    fn simulate(
+        &self,
+        scenario: &Scenario,
+        replication: u32,
+        until: Option<(usize, u64)>,
+    ) -> Outcome {
         let options = sim::Options {
-            until,
+            until: until.map(|(job, _)| job),
             epochs_before: &self.warm,
             stop: self.options.stop,
             collectives: self.options.collectives,
             // A change that makes steps endless must not take more than its share.
             most_events: Some(match until {
-                Some(_) => MOST_TIMES * self.events_of_one().max(FEWEST_EVENTS),
+                Some((_, most)) => most.min(MOST_TIMES * self.events_of_one().max(FEWEST_EVENTS)),
                 None => self.options.least_events(),
             }),
             ..sim::Options::default()
@@ -298,7 +330,7 @@ impl<'a> Base<'a> {
     }
 
     /// Returns a scenario whose jobs go on until their results are known, except for those that others wait for. In a run of automatic
-    /// length no queue is prefilled: what it holds at the start is no part of the long run.
+    /// length no queue is prefilled, and no object store has saved requests: what they hold at the start is no part of the long run.
     fn endless(&self, mut scenario: Scenario) -> Scenario {
         let written = scenario.run.stop;
         let awaited: Vec<usize> = scenario.jobs.iter().flat_map(|job| job.after.clone()).collect();
@@ -311,6 +343,8 @@ impl<'a> Base<'a> {
             scenario.run.stop = Run::default().stop;
         }
         scenario.run.warm_up = WarmUp::Auto;
+        let limits = scenario.storage.iter_mut().filter_map(|of| of.path.limit.as_mut());
+        limits.filter(|_| self.is_automatic).for_each(|limit| limit.tokens = 0.0);
         for (index, job) in scenario.jobs.iter_mut().enumerate() {
             if index == self.job || !awaited.contains(&index) {
                 job.stop = None;
@@ -346,6 +380,13 @@ impl<'a> Base<'a> {
             copies().map(|copy| steps_until(copy, cause, self.measured.start)).collect();
         let last = each.and_then(|each| each.into_iter().max());
         comes.then(|| last.unwrap_or(self.measured.end).min(self.measured.end))
+    }
+
+    /// Returns the number of steps that about so many events make, and at least as many as can be compared.
+    pub(crate) fn steps_in(&self, events: u64) -> usize {
+        let Range { start, end } = self.measured;
+        let part = events as f64 / self.events_of_one() as f64;
+        ((part * end as f64) as usize).clamp((start + self.fewest()).min(end), end)
     }
 
     /// Returns the number of steps of a trial whose step time should be known to the relative half-width `precision`: as many as the base
@@ -386,6 +427,15 @@ fn warm(scenario: &Scenario, job: usize, least_events: u64) -> Vec<f64> {
         true => vec![EPOCHS_BEFORE; scenario.jobs.len()],
         false => Vec::new(),
     }
+}
+
+/// Returns whether object stores serve requests that they have saved before a run, so many of what a job reads in it that they may matter.
+fn has_tokens(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> bool {
+    let reads = scenario.storage.iter().enumerate();
+    let limits = reads.filter(|(index, _)| scenario.uses(&scenario.jobs[job], *index).reads);
+    let tokens: f64 = limits.filter_map(|(_, of)| Some(of.path.limit?.tokens)).sum();
+    let copies = outcomes[0].jobs.iter().filter(|of| of.job == job);
+    tokens > WORTH * copies.map(|of| of.samples.started as f64).sum::<f64>()
 }
 
 /// Returns the number of steps that all copies of a job have completed in all outcomes.

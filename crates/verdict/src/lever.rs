@@ -78,14 +78,16 @@ impl Scaled {
         }
     }
 
-    /// Returns the smallest factor, not less than this one, whose product is round: a whole number, or one of few digits.
+    /// Returns the smallest factor, not less than this one, whose product has few digits; this one for whole numbers, whose products are
+    /// rounded anyway.
     pub(crate) fn round_up(&self, factor: f64) -> f64 {
         let number = self.of.number().or(self.amount.map(|amount| amount.value));
-        let Some(number) = number.filter(|number| *number > 0.0) else { return factor };
+        let Some(number) = number.filter(|number| *number > 0.0 && !self.of.is_count()) else {
+            return factor;
+        };
         let product = number * factor;
         // Steps of at most 2 %.
         let unit = 10_f64.powf(product.log10().floor() - 1.0) / 5.0;
-        let unit = if self.of.is_count() { unit.max(1.0) } else { unit };
         // A product that is round but for rounding stays as it is.
         (product / unit - 1e-6).ceil() * unit / number
     }

@@ -85,10 +85,11 @@ fn judge(
     options: &Options<'_>,
 ) -> Option<Verdict> {
     let mut base = Base::new(source, question, job, options)?;
-    let most = options.least_events().max(RUNS * base.events());
-    let [most_search, most_next, most_needs] = PARTS.map(|part| (part * most as f64) as u64);
-    let mut budget = Budget { most: most_search, spent: base.spent };
-    base.tell(0.0);
+    let all = options.least_events().max(RUNS * base.events());
+    // What one part leaves, the next ones may take.
+    let [search_ends, next_ends, _] = PARTS.map(|part| (part * all as f64) as u64);
+    let mut budget = Budget { all, most: search_ends, spent: base.spent };
+    base.tell(&budget);
     let as_written = words::Speed::of(&base);
     if let Some(varied) = base.varied() {
         budget.spent += varied.spent;
@@ -98,17 +99,10 @@ fn judge(
     }
     let levers = lever::all(source, question.0, job);
     let found = search::search(&base, &levers, &mut budget);
-    let next = found.good().next().cloned().and_then(|first| {
-        // What is behind the first limit, and what is needed, have budgets of their own.
-        let mut own = Budget { most: most_next, spent: 0 };
-        let next = search::next(&base, &first, &levers, &mut own);
-        budget.spent += own.spent;
-        next
-    });
-    base.tell(PARTS[0] + PARTS[1]);
-    let mut own = Budget { most: most_needs, spent: 0 };
-    let needs = need::needs(&base, &levers, &mut own).unwrap_or_default();
-    budget.spent += own.spent;
+    budget.most = next_ends;
+    let next = search::next(&base, &found, &levers, &mut budget);
+    budget.most = all;
+    let needs = need::needs(&base, &levers, &mut budget).unwrap_or_default();
     let first = found.good().next().map(|of| of.lever.key().to_owned());
     let next = next.map(|next| match Some(next.key()) == first.as_deref() {
         true => format!("still {}", next.words(&base.scenario)),
@@ -143,10 +137,8 @@ fn others(
     all.sort_by(|a, b| lost(*b).total_cmp(&lost(*a)));
     let short = |&index: &usize| {
         let base = Base::new(source, question, index, options)?;
-        let mut budget = Budget {
-            most: options.least_events().max(RUNS * base.events()) / 2,
-            spent: base.spent,
-        };
+        let most = options.least_events().max(RUNS * base.events()) / 2;
+        let mut budget = Budget { all: most, most, spent: base.spent };
         let levers = lever::all(source, scenario, index);
         let found = search::search(&base, &levers, &mut budget);
         let mut verdict = statement(&base, &found, None, &Needs::default(), budget.spent);

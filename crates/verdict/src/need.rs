@@ -4,14 +4,16 @@
 //! after the other is made as small as it may be, the least promising first, so that what the job waits for now is what it needs. At each
 //! step the job is fed by the amounts as they are then, so the last ones hold together.
 
-use forebay_report::{JobReport, Need, Report};
+use forebay_report::{Cause, JobReport, Need, Report};
 use forebay_scenario::Override;
 use rayon::prelude::*;
 use std::ops::Range;
 
-use super::base::{Base, Budget};
+use super::base::{Base, Budget, Extent};
 use super::lever::Lever;
-use super::numbers::{AMOUNTS_AT_ONCE, COARSE, ENOUGH_INPUT, PARTS, PLENTY, STEP};
+use super::numbers::{
+    AMOUNTS_AT_ONCE, COARSE, ENOUGH_INPUT, FINE, MOST_LONGER, MOST_ROUNDS, PLENTY, STEP,
+};
 use super::rules;
 use super::search::{candidates, is_of_input};
 
@@ -39,7 +41,8 @@ struct Search<'a, 'b> {
     base: &'a Base<'b>,
     /// Levers of input, the least promising first.
     levers: Vec<&'a Lever>,
-    steps: usize,
+    /// Numbers of steps of runs, each tried where the one before leaves it open whether the job is fed.
+    steps: Vec<usize>,
 }
 
 impl Search<'_, '_> {
@@ -51,14 +54,27 @@ impl Search<'_, '_> {
         Some(each?.concat())
     }
 
-    /// Returns whether the job is fed with these factors, at no other job's cost, and the events of the run that shows it.
-    fn feeds(&self, factors: &[f64]) -> (bool, u64) {
+    /// Returns whether the job is fed with these factors, at no other job's cost, and the events of the runs that show it.
+    fn feeds(&self, factors: &[f64], most_events: u64) -> (bool, u64) {
         let scenario = self.changes(factors).and_then(|changes| self.base.scenario_with(&changes));
         let Some(scenario) = scenario else { return (false, 0) };
-        let outcomes = self.base.run(&scenario, self.steps, 1);
-        let report = self.base.report_of(&scenario, &outcomes);
-        let fed = input_waits(&report, self.base.job) <= ENOUGH_INPUT && !self.harms(&report);
-        (fed, outcomes[0].events)
+        let (mut events, mut last) = (0, 1.0);
+        for steps in &self.steps {
+            let extent = Extent { steps: *steps, replications: 1, most_events };
+            let outcomes = self.base.run(&scenario, extent);
+            events += outcomes[0].events;
+            let report = self.base.report_of(&scenario, &outcomes);
+            let [waits, half] = input_waits(&report, self.base.job);
+            let waits = waits + drained(&report.jobs[self.base.job]);
+            last = waits;
+            if waits - half > ENOUGH_INPUT || self.harms(&report) {
+                return (false, events);
+            }
+            if waits + half <= ENOUGH_INPUT {
+                return (true, events);
+            }
+        }
+        (last <= ENOUGH_INPUT, events)
     }
 
     /// Returns whether steps of another job take longer than in the base run.
@@ -72,22 +88,33 @@ impl Search<'_, '_> {
     }
 
     fn suffices(&self, factors: &[f64], budget: &mut Budget) -> bool {
-        let (fed, events) = self.feeds(factors);
+        let (fed, events) = self.feeds(factors, budget.each_of(1, self.base));
         budget.spent += events;
-        self.base.tell(1.0 - PARTS[2] * (1.0 - budget.share()));
+        self.base.tell(budget);
         fed
     }
 }
 
-/// Returns the share of time that a job waits for input.
-pub(crate) fn input_waits(report: &Report, job: usize) -> f64 {
+/// Returns the share of time by which a job would wait longer if its buffers had not drained during the run.
+fn drained(shown: &JobReport) -> f64 {
+    let rates = shown.figures.samples_per_second.mean.zip(shown.length.long_run_samples_per_second);
+    rates.map_or(0.0, |(rate, lasting)| (1.0 - lasting / rate).max(0.0))
+}
+
+/// Returns the share of time that a job waits for input, and the half-width of its 95 % interval.
+pub(crate) fn input_waits(report: &Report, job: usize) -> [f64; 2] {
     let stall = &report.jobs[job].figures.stall;
-    stall.causes.iter().filter(|(of, _)| of.cause.is_input()).filter_map(|(_, of)| of.mean).sum()
+    let input = stall.causes.iter().filter(|(of, _)| of.cause.is_input());
+    let waits: f64 = input.filter_map(|(_, share)| share.mean).sum();
+    // Without an interval anything may be true that has been seen at all.
+    let half = |[low, high]: [f64; 2]| (high - low) / 2.0;
+    let part = stall.total.ci95.zip(stall.total.mean).map(|(ci, total)| half(ci) / total);
+    [waits, if waits > 0.0 { waits * part.unwrap_or(1.0) } else { 0.0 }]
 }
 
 /// Returns the needs of the base run's job; `None` if it does not wait for input.
 pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Option<Needs> {
-    if input_waits(&base.report, base.job) <= ENOUGH_INPUT {
+    if input_waits(&base.report, base.job)[0] <= ENOUGH_INPUT {
         return None;
     }
     let promising = candidates(levers, base);
@@ -96,7 +123,13 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
     let may = |of: &&Lever| is_of_input(of) && !rules::changes_training(&of.class);
     let mut levers: Vec<&Lever> = levers.iter().filter(may).collect();
     levers.sort_by(|a, b| promise(a).total_cmp(&promise(b)));
-    let search = Search { base, levers, steps: base.steps_for(COARSE) };
+    // Waits that come seldom, as where epochs begin, come in each run.
+    let input = Cause::ALL.into_iter().filter(|cause| cause.is_input());
+    let rare = input.filter_map(|cause| base.steps_with(cause)).max().unwrap_or(0);
+    let [short, long] = [COARSE, FINE].map(|half| base.steps_for(half).max(rare));
+    // A job that is nearly fed waits seldom.
+    let lasting = long + MOST_LONGER as usize * base.measured.len();
+    let mut search = Search { base, levers, steps: vec![long, lasting] };
     // Large buffers take long to fill, so they are enlarged only where nothing else suffices.
     let plenty = |most: f64, buffers: bool| -> Vec<f64> {
         let factor = |lever: &&Lever| match buffers || !rules::is_buffer(&lever.class) {
@@ -113,30 +146,33 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
         let changes = search.changes(&largest);
         let is_accepted = changes.is_some_and(|of| base.scenario_with(&of).is_some());
         return Some(Needs {
-            nothing_suffices: is_accepted,
-            gave_up: !is_accepted,
+            nothing_suffices: is_accepted && budget.left() > 0,
+            gave_up: !is_accepted || budget.left() == 0,
             ..Needs::default()
         });
     };
-    let all = 0..factors.len();
-    if settle(&search, &mut factors, all.clone(), budget).is_none() {
+    search.steps = vec![short, long, lasting];
+    if settle(&search, &mut factors, 0..search.levers.len(), budget).is_none() {
         return Some(Needs { gave_up: true, ..Needs::default() });
     }
-    // An amount may be smaller again once those after it are: more workers need more cores.
-    for at in all {
-        if factors[at] > 1.0 {
+    for _ in 0..MOST_ROUNDS {
+        // An amount may be smaller again once those after it are: more workers need more cores.
+        for at in (0..factors.len()).filter(|at| factors[*at] > 1.0).collect::<Vec<_>>() {
             // What was found holds, even if it is more than is needed.
             if settle(&search, &mut factors, at..at + 1, budget).is_none() {
                 break;
             }
         }
-    }
-    for (factor, lever) in factors.iter_mut().zip(&search.levers) {
-        if let Some(scaled) = lever.scaled.as_ref().filter(|_| *factor > 1.0) {
-            *factor = scaled.round_up(*factor);
+        search.round_up(&mut factors);
+        search.steps = vec![lasting];
+        if search.suffices(&factors, budget) {
+            return Some(Needs { all: search.amounts(&factors), ..Needs::default() });
+        }
+        for factor in factors.iter_mut().filter(|factor| **factor > 1.0) {
+            *factor *= STEP;
         }
     }
-    Some(Needs { all: search.amounts(&factors), ..Needs::default() })
+    Some(Needs { gave_up: true, ..Needs::default() })
 }
 
 /// Minimises the factors in `range`: sets all of them to 1 if the job is still fed, and otherwise minimises the first half of the range,
@@ -179,8 +215,9 @@ fn smallest(search: &Search, factors: &[f64], at: usize, budget: &mut Budget) ->
     while high / low > STEP && differ(low, high) {
         let ratio = (high / low).powf(1.0 / (AMOUNTS_AT_ONCE + 1) as f64);
         let between: Vec<f64> = (1..=AMOUNTS_AT_ONCE).map(|i| low * ratio.powi(i as i32)).collect();
+        let most_events = budget.each_of(AMOUNTS_AT_ONCE, search.base);
         let found: Vec<(bool, u64)> =
-            between.par_iter().map(|factor| search.feeds(&with(*factor))).collect();
+            between.par_iter().map(|factor| search.feeds(&with(*factor), most_events)).collect();
         budget.spent += found.iter().map(|(_, events)| events).sum::<u64>();
         let fed = found.iter().position(|(fed, _)| *fed);
         let (below, above) = match fed {
@@ -194,6 +231,14 @@ fn smallest(search: &Search, factors: &[f64], at: usize, budget: &mut Budget) ->
 }
 
 impl Search<'_, '_> {
+    fn round_up(&self, factors: &mut [f64]) {
+        for (factor, lever) in factors.iter_mut().zip(&self.levers) {
+            if let Some(scaled) = lever.scaled.as_ref().filter(|_| *factor > 1.0) {
+                *factor = scaled.round_up(*factor);
+            }
+        }
+    }
+
     fn amounts(&self, factors: &[f64]) -> Vec<Amount> {
         let each = self.levers.iter().zip(factors).filter(|(_, factor)| **factor > 1.0);
         let amount = |(lever, factor): (&&Lever, &f64)| {
@@ -218,8 +263,10 @@ impl Amount {
     /// Returns the need as reports have it.
     pub(crate) fn need(&self, base: &Base) -> Need {
         let resources = &base.report.resources;
-        let resource = resources.iter().find(|of| self.lever.enlarges(of.of));
         let now = self.lever.scaled.as_ref().and_then(|of| of.now());
+        // The arm of a disk has no bandwidth, but is faster along with it.
+        let is_it = |capacity: f64| now.is_none_or(|now| (capacity / now - 1.0).abs() < 1e-6);
+        let resource = resources.iter().find(|of| self.lever.enlarges(of.of) && is_it(of.capacity));
         let capacity = now.or(resource.map(|of| of.capacity)).unwrap_or(0.0);
         let set = self.change.first().and_then(Override::value).and_then(|value| value.as_f64());
         Need {

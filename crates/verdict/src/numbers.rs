@@ -72,8 +72,9 @@ pub const LEAST_EVENTS: u64 = 15_000_000;
 /// A verdict may take this many times the events of the base run.
 pub(crate) const RUNS: u64 = 10;
 
-/// Parts of these events for finding what helps, what limits the job then, and what it needs.
-pub(crate) const PARTS: [f64; 3] = [0.45, 0.15, 0.4];
+/// Parts of these events until which it finds what helps, what limits the job then, and what the job needs; what one leaves, the
+/// next may take.
+pub(crate) const PARTS: [f64; 3] = [0.45, 0.6, 1.0];
 
 /// Part of a search's events for first trials.
 pub(crate) const FIRST: f64 = 0.7;
@@ -120,6 +121,10 @@ pub(crate) const PLENTY: [f64; 5] = [2.0, 4.0, 8.0, 16.0, 32.0];
 /// Ratio of an amount that feeds the job to one that does not, up to which the search goes on: with the rounding of amounts, a need is
 /// known to less than a fifth.
 pub(crate) const STEP: f64 = 1.1;
+
+/// Number of times that amounts are made small and then tried together in a long run. Those of short runs may be too small by a step or
+/// two.
+pub(crate) const MOST_ROUNDS: usize = 3;
 
 // Sentences beside what limits a job.
 

@@ -85,7 +85,7 @@ const RULES: &[(&str, Rule)] = &[
     ("use_multiprocessing", Put("true")),
     ("to_device", Put("true")),
     ("placement", Never),
-    // A larger cache needs the memory that holds it: see `Lever::with_memory`.
+    // A larger page cache needs the memory that holds it, which grows along with it.
     ("page_cache.capacity", More),
     ("cluster.node.memory", More),
     ("node.memory", More),
@@ -258,8 +258,6 @@ const REACHES: &[(&str, Reach)] = &[
     ("cluster.node.gpu_memory_bandwidth", Reach::Stalls(EXCHANGES)),
     ("cluster.node.gpu_speed", Reach::Computing),
     ("cluster.node.core", Reach::Stalls(CORES)),
-    ("cluster.group.NAME.node.gpu_speed", Reach::Computing),
-    ("cluster.group", Reach::All),
     ("job.loader.pytorch.in_order", Reach::Stalls(ORDER)),
     ("job.loader.tf-data.deterministic", Reach::Stalls(ORDER)),
     ("job.loader.stages.order", Reach::Stalls(ORDER)),
@@ -284,9 +282,14 @@ const REACHES: &[(&str, Reach)] = &[
     ("job", Reach::Stalls(INPUT)),
 ];
 
-/// Returns what a key reaches.
+/// Returns what a key reaches. A key of a group of nodes reaches what the same key of all nodes does.
 pub(crate) fn reach(class: &str) -> Reach {
-    let found = REACHES.iter().find(|(begin, _)| class.starts_with(begin));
+    let of_all_nodes = match class.strip_prefix("cluster.group.NAME.") {
+        Some(of_node) if of_node.starts_with("node.") => &format!("cluster.{of_node}"),
+        Some(of_network) => &format!("cluster.network.{of_network}"),
+        None => class,
+    };
+    let found = REACHES.iter().find(|(begin, _)| of_all_nodes.starts_with(begin));
     found.map_or(Reach::All, |(_, reach)| *reach)
 }
 

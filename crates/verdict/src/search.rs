@@ -3,10 +3,10 @@
 use forebay_report::{Cause, JobReport, Report, StallCause};
 use rayon::prelude::*;
 
-use super::base::{Base, Budget};
+use super::base::{Base, Budget, Extent};
 use super::lever::Lever;
 use super::numbers::{
-    AT_ONCE, BUSY, CHOICES, COARSE, FEW, FINE, FIRST, MOST_WHOLE, PARTS, SAME, UNLIKELY, WORTH,
+    AT_ONCE, BUSY, CHOICES, COARSE, FEW, FINE, FIRST, MOST_WHOLE, SAME, UNLIKELY, WORTH,
 };
 use super::rules::{self, Reach};
 use super::trial::Effect;
@@ -57,6 +57,8 @@ pub(crate) struct Candidate {
     pub(crate) promise: f64,
     /// Number of steps until which a first trial shows what it does.
     steps: usize,
+    /// Whether it acts on what happens only at times, so that shorter trials show nothing.
+    is_rare: bool,
 }
 
 /// Returns the levers that may save time, the most promising first.
@@ -65,7 +67,9 @@ pub(crate) fn candidates(levers: &[Lever], base: &Base) -> Vec<Candidate> {
     let each = levers.iter().map(|lever| {
         let [most, likely] = promise(lever, report, shown);
         let promise = most * likely;
-        Candidate { lever: lever.clone(), most, promise, steps: steps(lever, base) }
+        let steps = steps(lever, base);
+        let is_rare = steps > base.steps_for(COARSE);
+        Candidate { lever: lever.clone(), most, promise, steps, is_rare }
     });
     let mut all: Vec<Candidate> = each.filter(|of| of.most >= WORTH).collect();
     let first = |of: &Candidate| match (of.lever.factor, of.lever.reach) {
@@ -89,11 +93,13 @@ fn promise(lever: &Lever, report: &Report, shown: &JobReport) -> [f64; 2] {
     };
     let busy = shown.figures.accelerator_utilisation.mean.unwrap_or(0.0);
     let (own, most) = match lever.reach {
-        // A stall is charged to what the awaited batch does last: what it did before may be what holds it up.
+        // A stall is charged to what the awaited batch does last: what it did before may be what holds it up. And exchanges wait
+        // for the last model copy, and share links with reads.
         Reach::Stalls(causes) => {
             let input = causes.iter().any(|of| of.is_input());
             let own = all(&|cause| causes.contains(&cause));
-            (own, all(&|cause| causes.contains(&cause) || input && cause.is_input()))
+            let held_up = |cause: Cause| cause.is_input() || cause == Cause::Communication;
+            (own, all(&|cause| causes.contains(&cause) || input && held_up(cause)))
         }
         Reach::All => (1.0, 1.0),
         Reach::Computing => (busy, busy + stall(Cause::Compute)),
@@ -128,27 +134,53 @@ fn steps(lever: &Lever, base: &Base) -> usize {
 
 /// Tries levers within a budget.
 pub(crate) fn search(base: &Base, levers: &[Lever], budget: &mut Budget) -> Found {
-    let candidates = candidates(levers, base);
+    let busy = base.shown().figures.accelerator_utilisation.mean.unwrap_or(0.0);
+    let mut found = trials(base, &candidates(levers, base), budget);
+    sort(&mut found.tried, busy < BUSY);
+    found
+}
+
+/// Tries candidates, first all of them in short runs, then those that help in whole ones; those that save most come first.
+fn trials(base: &Base, candidates: &[Candidate], budget: &mut Budget) -> Found {
     // The rest of the events is for the trials that are printed.
     let most_first = budget.spent + (FIRST * budget.left() as f64) as u64;
+    let mut first = Budget { most: most_first, ..*budget };
+    let mut found = first_trials(base, candidates, &mut first);
+    budget.spent = first.spent;
+    sort(&mut found.tried, false);
+    make_whole(base, &mut found, budget);
+    sort(&mut found.tried, false);
+    found
+}
+
+/// Tries candidates in short runs until the budget ends, in groups that run at the same time. Runs are shorter where many candidates
+/// share few events.
+fn first_trials(base: &Base, candidates: &[Candidate], budget: &mut Budget) -> Found {
     let mut found = Found::default();
-    for some in candidates.chunks(AT_ONCE) {
-        if budget.spent >= most_first {
+    for (number, some) in candidates.chunks(AT_ONCE).enumerate() {
+        if budget.left() == 0 {
             found.not_tried.extend(some.iter().map(|of| of.lever.clone()));
             continue;
         }
-        let effects: Vec<Option<Effect>> =
-            some.par_iter().map(|of| base.try_changes(&of.lever.changes, of.steps, 1)).collect();
+        let share = budget.left() / (candidates.len() - number * AT_ONCE) as u64;
+        let most_events = budget.each_of(some.len(), base);
+        let steps = |of: &Candidate| match of.is_rare {
+            true => of.steps,
+            false => of.steps.min(base.steps_in(share)),
+        };
+        let run = |of: &Candidate| {
+            let extent = Extent { steps: steps(of), replications: 1, most_events };
+            base.try_changes(&of.lever.changes, extent)
+        };
+        let effects: Vec<Option<Effect>> = some.par_iter().map(run).collect();
         for (of, effect) in some.iter().zip(effects) {
             let Some(effect) = effect else { continue };
             budget.spent += effect.events;
-            let is_whole = of.steps == base.measured.end && base.outcomes.len() == 1;
+            let is_whole = steps(of) == base.measured.end && base.outcomes.len() == 1;
             found.tried.push(Tried { lever: of.lever.clone(), effect, is_whole });
         }
-        base.tell(PARTS[0] * budget.share());
+        base.tell(budget);
     }
-    sort(&mut found.tried, base);
-    make_whole(base, &mut found, budget);
     found
 }
 
@@ -164,11 +196,13 @@ fn make_whole(base: &Base, found: &mut Found, budget: &mut Budget) {
             break;
         }
         let most = budget.left() / AT_ONCE as u64;
+        let most_events = budget.each_of(AT_ONCE, base);
         let run = |&at: &usize| {
-            let (changes, replications) = (&found.tried[at].lever.changes, base.outcomes.len());
-            let steps = steps(&found.tried[at].lever, base).max(fine);
-            let effect = base.try_changes(changes, steps, replications)?;
-            Some(base.made_certain(effect, (changes, replications), steps, most))
+            let lever = &found.tried[at].lever;
+            let steps = steps(lever, base).max(fine);
+            let extent = Extent { steps, replications: base.outcomes.len(), most_events };
+            let effect = base.try_changes(&lever.changes, extent)?;
+            Some(base.made_certain(effect, &lever.changes, extent, most))
         };
         let effects: Vec<Option<Effect>> = some.par_iter().map(run).collect();
         for (&at, effect) in some.iter().zip(effects) {
@@ -177,19 +211,17 @@ fn make_whole(base: &Base, found: &mut Found, budget: &mut Budget) {
             found.tried[at].effect = effect;
             found.tried[at].is_whole = true;
         }
-        base.tell(PARTS[0] * budget.share());
+        base.tell(budget);
     }
-    sort(&mut found.tried, base);
 }
 
-/// Sorts levers by what they save. Those that change the training come last; and faster computing comes after what else helps, unless
-/// the job computes nearly all the time, because the question is what it waits for. Of changes that save the same, what can be bought
+/// Sorts levers by what they save. Those that change the training come last; and, if asked, faster computing comes after what else helps:
+/// unless a job computes nearly all the time, the question is what it waits for. Of changes that save the same, what can be bought
 /// comes first.
-fn sort(tried: &mut [Tried], base: &Base) {
-    let busy = base.shown().figures.accelerator_utilisation.mean.unwrap_or(0.0);
+fn sort(tried: &mut [Tried], computing_last: bool) {
     let class = |of: &Tried| match of.lever.reach {
         _ if rules::changes_training(&of.lever.class) => 2,
-        Reach::Computing if busy < BUSY => 1,
+        Reach::Computing if computing_last => 1,
         _ => u8::from(!of.helps()),
     };
     tried.sort_by(|a, b| class(a).cmp(&class(b)).then(b.effect.gain.total_cmp(&a.effect.gain)));
@@ -199,16 +231,14 @@ fn sort(tried: &mut [Tried], base: &Base) {
     tried[..same].sort_by_key(|of| of.lever.kind());
 }
 
-/// Returns the lever that helps most once the changes of `first` are made.
+/// Returns the lever that helps most once the changes of the first one are made; `found` are the levers that help before.
 pub(crate) fn next(
     base: &Base,
-    first: &Tried,
+    found: &Found,
     levers: &[Lever],
     budget: &mut Budget,
 ) -> Option<Lever> {
-    if budget.left() == 0 {
-        return None;
-    }
+    let first = found.good().next()?;
     let then = base.changed(&first.lever.changes)?;
     budget.spent += then.spent;
     let may = |of: &&Lever| !rules::changes_training(&of.class);
@@ -218,22 +248,12 @@ pub(crate) fn next(
         false => Some(of.clone()),
     };
     let rest: Vec<Lever> = levers.iter().filter(may).filter_map(more).collect();
-    let candidates = candidates(&rest, &then);
-    let mut tried = Vec::new();
-    for some in candidates.chunks(AT_ONCE) {
-        if budget.left() == 0 {
-            break;
-        }
-        let run = |of: &Candidate| then.try_changes(&of.lever.changes, of.steps, 1);
-        let effects: Vec<Option<Effect>> = some.par_iter().map(run).collect();
-        for (of, effect) in some.iter().zip(effects) {
-            let Some(effect) = effect else { continue };
-            budget.spent += effect.events;
-            tried.push(Tried { lever: of.lever.clone(), effect, is_whole: false });
-        }
-    }
-    sort(&mut tried, &then);
-    tried.into_iter().find(Tried::helps).map(|of| of.lever)
+    let mut candidates = candidates(&rest, &then);
+    // What helps before is likely to help then.
+    let helps = |of: &Candidate| found.good().any(|tried| tried.lever == of.lever);
+    candidates.sort_by_key(|of| !helps(of));
+    let then = trials(&then, &candidates, budget);
+    then.tried.into_iter().find(Tried::helps).map(|of| of.lever)
 }
 
 /// Returns whether a lever only changes how input gets to the job, so that it may be a need.

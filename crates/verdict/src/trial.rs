@@ -6,7 +6,7 @@ use forebay_report::{JobReport, OtherJob, Outcome, Report};
 use forebay_scenario::{Override, Scenario};
 use std::ops::Range;
 
-use super::base::{Base, steps_of};
+use super::base::{Base, Extent, steps_of};
 use super::numbers::{FINE, GROUPS, LEAST, MOST_LONGER, ROUGH, WORTH};
 
 /// What a trial shows.
@@ -35,16 +35,10 @@ impl Effect {
 }
 
 impl Base<'_> {
-    /// Tries changes until the job has made `steps` steps in each of the first replications; `None` if the scenario is refused with them,
-    /// or makes too few steps to compare.
-    pub(crate) fn try_changes(
-        &self,
-        changes: &[Override],
-        steps: usize,
-        replications: usize,
-    ) -> Option<Effect> {
+    /// Tries changes; `None` if the scenario is refused with them, or makes too few steps to compare.
+    pub(crate) fn try_changes(&self, changes: &[Override], extent: Extent) -> Option<Effect> {
         let scenario = self.scenario_with(changes)?;
-        let outcomes = self.run(&scenario, steps, replications);
+        let outcomes = self.run(&scenario, extent);
         self.effect(&scenario, &outcomes)
     }
 
@@ -52,18 +46,18 @@ impl Base<'_> {
     pub(crate) fn made_certain(
         &self,
         first: Effect,
-        (changes, replications): (&[Override], usize),
-        steps: usize,
+        changes: &[Override],
+        extent: Extent,
         most_events: u64,
     ) -> Effect {
         let most_events = most_events.min(MOST_LONGER * self.events());
-        let (mut effect, mut steps) = (first, steps);
+        let (mut effect, mut steps) = (first, extent.steps);
         while effect.half_width() > 2.0 * FINE && 2 * effect.events < most_events {
             // Half-widths fall with the square root of a run's length.
             let times = (effect.half_width() / FINE).powi(2).clamp(2.0, MOST_LONGER as f64);
             let times = times.min(most_events as f64 / effect.events as f64);
             steps = (steps as f64 * times) as usize;
-            let Some(longer) = self.try_changes(changes, steps, replications) else { break };
+            let Some(longer) = self.try_changes(changes, Extent { steps, ..extent }) else { break };
             effect = Effect { events: effect.events + longer.events, ..longer };
         }
         effect

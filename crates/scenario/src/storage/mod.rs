@@ -70,6 +70,8 @@ pub struct RequestLimit {
     pub rate: f64,
     /// Capacity of the token bucket: number of requests that are served in a burst.
     pub burst: f64,
+    /// Tokens in the bucket when a run begins: as many as it holds.
+    pub tokens: f64,
     /// Maximum wait after the first refusal [s].
     pub first: f64,
     /// Maximum wait after any refusal [s].

@@ -116,9 +116,11 @@ impl ObjectStore {
         }
         let retry = |of: fn(&Retry) -> &Field<Positive<Time>>| Some(of(self.retry.get()?).get()?.0);
         let first = retry(|retry| &retry.first).unwrap_or(FIRST);
+        let burst = self.burst.get().map_or(rate.0.max(1.0), |burst| burst.0 as f64);
         Some(RequestLimit {
             rate: rate.0,
-            burst: self.burst.get().map_or(rate.0.max(1.0), |burst| burst.0 as f64),
+            burst,
+            tokens: burst,
             first,
             most: retry(|retry| &retry.most).unwrap_or(MOST).max(first),
         })
