@@ -1,6 +1,6 @@
 //! Times training steps on a GPU and copies from the host to the GPU.
 
-use super::batch::{Batch, network_of, placed};
+use super::batch::{Batch, Beginning, network_of, placed};
 use super::call::{Cuda, Gpu, Line, Recording, Stopwatch};
 use super::compile::compile_in;
 use super::crew::fill;
@@ -23,7 +23,7 @@ pub(in crate::probe) struct Board {
     pub(super) number: usize,
     pub(super) gpu: Gpu,
     pub(super) pulse: Pulse,
-    begun: Begun,
+    pub(super) begun: Begun,
     /// Host memory that is not pinned, from which copies take their bytes.
     plain: RefCell<Vec<u8>>,
 }
@@ -34,7 +34,7 @@ const BEYOND_CACHES: usize = 512 << 20;
 
 /// Initial parameters and batches, generated once, because generating them takes longer than many trials.
 #[derive(Default)]
-struct Begun {
+pub(super) struct Begun {
     /// Content of the slot of parameters at the beginning, by network. It does not depend on the batch size and the precision.
     parameters: RefCell<BTreeMap<String, Rc<Vec<u8>>>>,
     /// Batches by network and batch size; their parameters are empty.
@@ -49,7 +49,12 @@ impl std::fmt::Debug for Begun {
 
 impl Begun {
     /// Returns the content of the slot of parameters and the batch with which the program of a task begins.
-    fn of(&self, network: &network::Network, program: &Program, task: Task<'_>) -> Beginning {
+    pub(super) fn of(
+        &self,
+        network: &network::Network,
+        program: &Program,
+        task: Task<'_>,
+    ) -> Beginning {
         let mut batches = self.batches.borrow_mut();
         let mut parameters = self.parameters.borrow_mut();
         let batch = batches.entry((task.model.to_owned(), task.batch)).or_insert_with(|| {
@@ -63,9 +68,6 @@ impl Begun {
         (parameters.get(task.model).cloned().unwrap_or_default(), Rc::clone(batch))
     }
 }
-
-/// Content of the slot of parameters, and a batch.
-type Beginning = (Rc<Vec<u8>>, Rc<Batch>);
 
 impl Board {
     /// Opens GPU number `number`.
