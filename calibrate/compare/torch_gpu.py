@@ -3,13 +3,16 @@
     python torch_gpu.py [--models lenet5,resnet50,gpt-small] [--precisions fp32,tf32,bf16] [--batches 1,8,64,256]
                         [--points resnet50:bf16:64,gpt-small:bf16:8] [--graphs] [--budget 600]
                         [--samples calibration-eager/samples.jsonl calibration-gpu/samples.jsonl]
-                        [--output torch.csv] [--kernels 10] [--channels-last] [--fused-attention]
+                        [--output torch.csv] [--kernels 10] [--fast] [--compile MODE,...]
+                        [--channels-last] [--cudnn-benchmark] [--fused-attention] [--fused-optimizer]
 
 Trains in PyTorch the networks that forebay trains, as forebay trains them: channels first, attention unfused,
 BF16 by autocast with parameters of 4 bytes, SGD with momentum 0.9 or Adam. Elsewhere PyTorch's defaults apply.
---channels-last and --fused-attention show what PyTorch's faster settings give.
+--channels-last, --cudnn-benchmark, --fused-attention and --fused-optimizer show what PyTorch's faster settings give.
+--fast times all points without them, then with all of them, then with `torch.compile` too, in the modes of --compile:
+the points of one precision are compiled at the same time, in processes of their own, and timed one after the other.
 
-Prints a row for each model, precision, batch size and mode (`eager`, with --graphs also `graph`): the median
+Prints a row for each model, precision, batch size, mode (`eager`, with --graphs also `graph`) and settings: the median
 time of a step in PyTorch by CUDA events; with --samples also forebay's in the same mode, of one learner, and its
 ratio to PyTorch's. Graphs are in the samples of `calibrate/plans/gpu.toml`, single kernels in those of
 `calibrate/plans/gpu-eager.toml`. A point that fails has a row without time and the reason as a comment. With
@@ -26,6 +29,9 @@ import importlib.metadata
 import itertools
 import json
 import multiprocessing
+import multiprocessing.connection
+import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -38,8 +44,13 @@ from torch.nn import functional as F
 
 from torch_networks import MODELS
 
-COLUMNS = ["model", "precision", "batch", "mode", "pytorch_ms", "forebay_ms", "ratio"]
+COLUMNS = ["model", "precision", "batch", "mode", "settings", "pytorch_ms", "forebay_ms", "ratio"]
 PRECISIONS = ["fp32", "tf32", "bf16"]
+DEVICE = "cuda"
+# What may be set for a network beyond forebay's training.
+SETTINGS = {"lenet5": ["cudnn-benchmark", "fused-optimizer"],
+            "resnet50": ["channels-last", "cudnn-benchmark", "fused-optimizer"],
+            "gpt-small": ["fused-attention", "fused-optimizer"]}
 
 
 def set_precision(precision):
@@ -50,29 +61,41 @@ def set_precision(precision):
         operations.fp32_precision = "tf32" if precision == "tf32" else "ieee"
 
 
-def training_step(point, graph, options, device="cuda"):
-    """Returns a function that trains one step, and the optimizer. A step to be captured needs `graph`."""
-    model, precision, batch = point
+def training_step(task, options):
+    """Returns a function that trains one step, and the optimizer. A step to be captured needs the mode `graph`."""
+    (model, precision, batch), mode, settings = task
     set_precision(precision)
+    torch.backends.cudnn.benchmark = "cudnn-benchmark" in settings
     build, data = MODELS[model]
-    with torch.device(device):
-        network = build(options).train()
+    chosen = argparse.Namespace(channels_last="channels-last" in settings,
+                                fused_attention="fused-attention" in settings)
+    with torch.device(DEVICE):
+        network = build(chosen).train()
         inputs, targets = data(batch)
-    if options.channels_last and model == "resnet50":
+    if chosen.channels_last:
         inputs = inputs.contiguous(memory_format=torch.channels_last)
+    fused = {"fused": True} if "fused-optimizer" in settings else {}
     if model == "gpt-small":
-        optimizer = torch.optim.Adam(network.parameters(), 1e-3, capturable=graph)
+        optimizer = torch.optim.Adam(network.parameters(), 1e-3, capturable=mode == "graph", **fused)
     else:
-        optimizer = torch.optim.SGD(network.parameters(), 0.02, momentum=0.9)
-    autocast = contextlib.nullcontext()
-    if precision == "bf16":
-        autocast = torch.autocast(device, torch.bfloat16, cache_enabled=not graph)
+        optimizer = torch.optim.SGD(network.parameters(), 0.02, momentum=0.9, **fused)
+
+    def loss_of(inputs, targets):
+        if precision != "bf16":
+            return F.cross_entropy(network(inputs), targets)
+        with torch.autocast(DEVICE, torch.bfloat16, cache_enabled=mode != "graph"):
+            return F.cross_entropy(network(inputs), targets)
+
+    compiled = next((setting for setting in settings if setting.startswith("compile")), None)
+    if compiled:
+        # Compilers ask for cuDNN's precision by the older name, which PyTorch answers only if it was set by that name.
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        how = compiled.partition(":")[2]
+        loss_of = torch.compile(loss_of, mode=None if how == "default" else how, dynamic=False)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with autocast:
-            loss = F.cross_entropy(network(inputs), targets)
-        loss.backward()
+        loss_of(inputs, targets).backward()
         optimizer.step()
 
     return step, optimizer
@@ -146,22 +169,21 @@ def reason(error):
 
 
 def run_task(task, options, send):
-    """Times a point in a mode and profiles it. Returns whether the process can go on to the next task."""
-    point, mode = task
+    """Times a task and profiles it. Returns whether the process can go on to the next task."""
     timed = False
     try:
         # `step` owns the network and its data, which a graph reads but does not keep.
-        step, optimizer = training_step(point, mode == "graph", options)
-        launch = captured(step, optimizer) if mode == "graph" else step
-        send(("row", step_seconds(launch, options.seconds), ""))
+        step, optimizer = training_step(task, options)
+        launch = captured(step, optimizer) if task[1] == "graph" else step
+        send(("row", task, step_seconds(launch, options.seconds), ""))
         timed = True
         for line in kernel_lines(launch, options.kernels) if options.kernels else ():
             send(("comment", line))
         return True
     except Exception as error:
-        send(("comment", f"no kernels: {reason(error)}") if timed else ("row", None, reason(error)))
+        send(("comment", f"no kernels: {reason(error)}") if timed else ("row", task, None, reason(error)))
         # Other errors, and any during a capture, may leave CUDA unusable in this process.
-        return mode == "eager" and isinstance(error, torch.cuda.OutOfMemoryError)
+        return task[1] == "eager" and isinstance(error, torch.cuda.OutOfMemoryError)
 
 
 def worker(tasks, options, pipe):
@@ -171,6 +193,11 @@ def worker(tasks, options, pipe):
             break
         gc.collect()
         torch.cuda.empty_cache()
+
+
+def left(options):
+    """Returns what is left of the budget [s]."""
+    return max(0.0, START + options.budget - time.monotonic())
 
 
 def run_worker(tasks, options, table):
@@ -184,13 +211,8 @@ def run_worker(tasks, options, table):
     sender.close()
     rows = 0
     with contextlib.suppress(EOFError):
-        while receiver.poll(max(0.0, START + options.budget - time.monotonic())):
-            kind, *content = receiver.recv()
-            if kind == "row":
-                table.row(tasks[rows], *content)
-                rows += 1
-            else:
-                table.comment(f"  {content[0]}")
+        while receiver.poll(left(options)):
+            rows += table.take(receiver.recv())
         process.kill()
         return rows
     process.join(10)
@@ -201,6 +223,87 @@ def run_worker(tasks, options, table):
     elif process.exitcode:
         table.comment(f"  the process ended with exit code {process.exitcode}")
     return rows
+
+
+def compiling_worker(point, settings, options, pipe, cores):
+    """Compiles the step of a point, says so, and times it when it is told to: eager, then as a graph."""
+    modes = ["eager", "graph"] if options.graphs else ["eager"]
+    task = (point, modes[-1], settings)
+    begin = time.monotonic()
+    try:
+        import torch._inductor.config
+        torch._inductor.config.compile_threads = cores
+        # Written for a graph, a step can be launched kernel by kernel too.
+        step, optimizer = training_step(task, options)
+        for _ in range(3):
+            step()
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+        pipe.send(("compiled", time.monotonic() - begin))
+        pipe.recv()
+        for mode in modes:
+            task = (point, mode, settings)
+            launch = captured(step, optimizer) if mode == "graph" else step
+            pipe.send(("row", task, step_seconds(launch, options.seconds), ""))
+    except Exception as error:
+        pipe.send(("row", task, None, reason(error)))
+    pipe.close()
+
+
+def run_compiled(points, mode, options, table):
+    """Compiles the steps of points at the same time, and times one after the other when none is compiled any more."""
+    context = multiprocessing.get_context("fork")
+    cores = max(1, len(os.sched_getaffinity(0)) // len(points))
+    waiting = {}
+    for point in points:
+        ours, theirs = context.Pipe()
+        settings = (*SETTINGS[point[0]], f"compile:{mode}")
+        # Not a daemon: compilers start processes of their own.
+        process = context.Process(target=compiling_worker, args=(point, settings, options, theirs, cores))
+        process.start()
+        theirs.close()
+        waiting[ours] = ((point, "eager", settings), process)
+    # Compiling may take all but the time that timing needs.
+    end = time.monotonic() + max(0.0, left(options) - 4.0 * len(points))
+    compiled = []
+    try:
+        while waiting and (ready := multiprocessing.connection.wait(list(waiting), max(0.0, end - time.monotonic()))):
+            for pipe in ready:
+                task, process = waiting.pop(pipe)
+                try:
+                    message = pipe.recv()
+                except EOFError:
+                    message = ("row", task, None, "the process ended while it compiled")
+                if message[0] == "compiled":
+                    table.comment(f"  {':'.join(map(str, task[0]))} compiled in {message[1]:.0f} s")
+                    compiled.append((pipe, process))
+                else:
+                    table.take(message)
+        for task, process in waiting.values():
+            kill(process)
+            table.row(task, None, "not compiled in time")
+        for pipe, process in compiled:
+            with contextlib.suppress(EOFError, BrokenPipeError):
+                pipe.send("go")
+                while pipe.poll(left(options)):
+                    table.take(pipe.recv())
+            kill(process)
+    finally:
+        for _, process in [*waiting.values(), *compiled]:
+            kill(process)
+
+
+def kill(process):
+    """Ends a process and the compilers that it has started."""
+    descendants = [process.pid] if process.is_alive() else []
+    for parent in descendants:
+        with contextlib.suppress(OSError):
+            children = open(f"/proc/{parent}/task/{parent}/children", encoding="utf-8").read()
+            descendants += [int(child) for child in children.split()]
+    for each in descendants:
+        with contextlib.suppress(OSError):
+            os.kill(each, signal.SIGKILL)
+    process.join(5)
 
 
 class Table:
@@ -217,12 +320,21 @@ class Table:
     def comment(self, line):
         self.write(f"# {line}")
 
+    def take(self, message):
+        """Writes what a process sent. Returns the number of rows: 1 or 0."""
+        kind, *content = message
+        if kind == "row":
+            self.row(*content)
+            return 1
+        self.comment(f"  {content[0]}")
+        return 0
+
     def row(self, task, pytorch, why):
-        (model, precision, batch), mode = task
+        (model, precision, batch), mode, settings = task
         forebay = self.forebay.get((model, precision, batch, mode))
         milliseconds = [f"{seconds * 1e3:.4f}" if seconds else "" for seconds in (pytorch, forebay)]
         ratio = f"{forebay / pytorch:.3f}" if forebay and pytorch else ""
-        cells = [model, precision, str(batch), mode, *milliseconds, ratio]
+        cells = [model, precision, str(batch), mode, "+".join(settings) or "none", *milliseconds, ratio]
         self.write(",".join(cells) + (f"# {why}" if why else ""))
 
 
@@ -288,7 +400,12 @@ def read_options():
     parser.add_argument("--output", help="file for the table")
     parser.add_argument("--kernels", type=int, default=0, help="number of kernels to list after each row")
     parser.add_argument("--channels-last", action="store_true", help="ResNet-50 in channels last")
+    parser.add_argument("--cudnn-benchmark", action="store_true", help="convolutions as fast as trials find them")
     parser.add_argument("--fused-attention", action="store_true", help="F.scaled_dot_product_attention")
+    parser.add_argument("--fused-optimizer", action="store_true", help="SGD and Adam with fused=True")
+    parser.add_argument("--fast", action="store_true", help="without settings, with all of them, and compiled")
+    parser.add_argument("--compile", default="default",
+                        help="modes of torch.compile for --fast, such as default,max-autotune-no-cudagraphs")
     options = parser.parse_args()
     if not options.points:
         lists = (part.split(",") for part in (options.models, options.precisions, options.batches))
@@ -299,22 +416,40 @@ def read_options():
     return options
 
 
+def all_tasks(options):
+    """Returns what is timed without compiling, as tasks: a point, a mode and settings."""
+    modes = ["eager", "graph"] if options.graphs else ["eager"]
+    given = {"channels-last": options.channels_last, "cudnn-benchmark": options.cudnn_benchmark,
+             "fused-attention": options.fused_attention, "fused-optimizer": options.fused_optimizer}
+    stages = [(modes, {model: tuple(of for of in SETTINGS[model] if given[of]) for model in MODELS})]
+    if options.fast:
+        # With all settings, the faster mode will do.
+        stages = [(modes, dict.fromkeys(MODELS, ())), (modes[-1:], {model: tuple(SETTINGS[model]) for model in MODELS})]
+    return [(point, mode, settings[point[0]])
+            for modes, settings in stages for point in options.points for mode in modes]
+
+
 def main():
     options = read_options()
     table = Table(options.output, forebay_seconds(options.samples))
-    settings = [name for name in ("channels_last", "fused_attention") if getattr(options, name)]
-    for line in [time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), *gpu_state(), libraries(),
-                 f"settings beyond forebay's: {' '.join(settings) or 'none'}"]:
+    for line in [time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), *gpu_state(), libraries()]:
         table.comment(line)
     table.write(",".join(COLUMNS))
-    tasks = list(itertools.product(options.points, ["eager", "graph"] if options.graphs else ["eager"]))
-    while tasks and time.monotonic() < START + options.budget:
+    tasks = all_tasks(options)
+    while tasks and left(options):
         tasks = tasks[run_worker(tasks, options, table):]
+    missing = [f"{':'.join(map(str, point))} {mode} {'+'.join(settings)}" for point, mode, settings in tasks]
+    for mode in options.compile.split(",") if options.fast else ():
+        for precision in dict.fromkeys(point[1] for point in options.points):
+            points = [point for point in options.points if point[1] == precision]
+            if left(options) > 20.0:
+                run_compiled(points, mode, options, table)
+            else:
+                missing.append(f"{precision} compile:{mode}")
     for line in gpu_state():
         table.comment(f"at the end: {line}")
-    if tasks:
-        missing = ", ".join(":".join(map(str, point)) + f" {mode}" for point, mode in tasks)
-        table.comment(f"not reached within {options.budget:g} s: {missing}")
+    if missing:
+        table.comment(f"not reached within {options.budget:g} s: {', '.join(missing)}")
 
 
 if __name__ == "__main__":

@@ -128,6 +128,28 @@ fn batches_are_copied_at_the_bandwidth_of_the_profile() {
     assert!((found / 0.01 - 1.0).abs() < 1e-3, "{found}");
 }
 
+/// System: as before; beside two threads that decode, copies have half the bandwidth. Expectation: batches of images that two
+/// workers decode take 20 ms, those of other samples 10 ms, and the scenario's link is as fast as it says.
+#[test]
+fn copies_of_decoded_images_have_the_bandwidth_of_copies_beside_decoding() {
+    let place = place();
+    let copies =
+        PROFILE.split_once("[copy.cuda-0.pinned]").expect("copies").1.replace("8e6", "4e6");
+    place.write("p.toml", &format!("{PROFILE}[copy.cuda-0.pinned-beside-decode-2]{copies}"));
+    let images = "dataset.d.image={ width = 64, height = 64 }";
+    let size = "dataset.d.decoded_size=\"4 kB\"";
+    let decode = "job.loader.pytorch.decode={ fixed = \"1 us\" }";
+    let cores = "cluster.node.cores=2";
+    for (changes, expected) in [
+        (&[cores, decode, size][..], 0.01),
+        (&[cores, decode, size, images], 0.02),
+        (&[cores, decode, size, images, "cluster.node.pcie=\"16 MB/s\""], 0.005),
+    ] {
+        let found = step(&place, changes);
+        assert!((found / expected - 1.0).abs() < 1e-3, "{changes:?}: {found}");
+    }
+}
+
 #[test]
 fn unsupported_gpu_settings_are_refused_with_a_remedy() {
     let place = place();

@@ -244,10 +244,11 @@ impl ScenarioSettings {
         self.check_caches(check, parts);
         self.remark_links(check, parts);
         let bounded = self.bound_page_caches(check, parts);
+        let slowed = bounded.map(|cluster| Self::slow_copies(check, parts, cluster));
         Some(Scenario {
             name: self.name.get()?.clone(),
             run: run?,
-            cluster: bounded?,
+            cluster: slowed?,
             storage: all(storage)?,
             datasets: all(datasets)?,
             jobs: all(jobs)?,

@@ -25,12 +25,13 @@ pub(super) fn copy(samples: &[&Sample], draws: usize) -> Option<Fit> {
     COPY.fit(&cells, &[vec![0; cells.cells.len()]], draws)
 }
 
-/// Returns the key of a copy: the kind of host memory, and whether training steps run at the same time. Examples are `pinned` and
-/// `pinned-beside-step`.
+/// Returns the key of a copy: the kind of host memory, what ran at the same time, and the number of threads that decoded. Examples are
+/// `pinned`, `pinned-beside-step` and `staged-beside-decode-12`.
 pub(super) fn copy_key(sample: &Sample) -> String {
+    let threads = sample.settings.get("threads").map(|n| format!("-{n}")).unwrap_or_default();
     match (sample.label("memory"), sample.label("beside")) {
         (memory, "") => memory.to_owned(),
-        (memory, beside) => format!("{memory}-beside-{beside}"),
+        (memory, beside) => format!("{memory}-beside-{beside}{threads}"),
     }
 }
 

@@ -49,8 +49,8 @@ impl DecodeSettings {
 
 /// Images that cost about the same to decode.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Set {
-    images: Vec<Vec<u8>>,
+pub(super) struct Set {
+    pub(super) images: Vec<Vec<u8>>,
     /// Pixels of all images together [pixels].
     pixels: usize,
 }
@@ -79,7 +79,7 @@ impl Set {
     }
 
     /// Returns a set of generated images of one width, with the JPEG quality of `scene`.
-    fn generated(scene: &Generated, width: usize) -> Set {
+    pub(super) fn generated(scene: &Generated, width: usize) -> Set {
         let height = (width * 3).div_ceil(4);
         let count = (PIXELS / (width * height)).clamp(2, IMAGES) as u64;
         let images = (0..count).map(|i| scene.jpeg(width, height, i)).collect();

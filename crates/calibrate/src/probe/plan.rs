@@ -137,7 +137,8 @@ impl Plan {
         }
         let read = plan.read.as_ref().and_then(ReadSettings::problem);
         let decode = || plan.decode.as_ref().and_then(DecodeSettings::problem);
-        if let Some(problem) = read.or_else(decode) {
+        let copy = || plan.copy.as_ref().and_then(CopySettings::problem);
+        if let Some(problem) = read.or_else(decode).or_else(copy) {
             return Err(refuse(problem));
         }
         Ok(plan)

@@ -115,7 +115,8 @@ pub(super) struct NodeSettings {
     /// copies to devices (default: infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     memory_bandwidth: Field<Positive<Bandwidth>>,
-    /// Host-to-device bandwidth of each GPU (default: as the profile says, or infinite).
+    /// Host-to-device bandwidth of each GPU (default: as the profile says, for the number of threads that decode images, or
+    /// infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     pcie: Field<Positive<Bandwidth>>,
     /// Link between the GPUs of a node (default: infinitely fast).
@@ -216,8 +217,9 @@ fn both<T: Clone>(own: &Field<T>, base: &Field<T>, over: fn(&T, &T) -> T) -> Fie
 
 impl NodeSettings {
     fn pcie(&self, check: Check<'_>) -> f64 {
-        let measured = || check.profile.and_then(Profile::copy_bandwidth).unwrap_or(f64::INFINITY);
-        self.pcie.get().map_or_else(measured, |bandwidth| bandwidth.0)
+        let measured = || check.profile?.copy_bandwidth(0);
+        let written = self.pcie.get().map(|bandwidth| bandwidth.0);
+        written.or_else(measured).unwrap_or(f64::INFINITY)
     }
 
     fn gpu_memory(&self) -> f64 {

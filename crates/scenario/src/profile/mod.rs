@@ -52,7 +52,7 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Copies from the host to a GPU, by GPU (`cuda-0`) and by kind of copy (`pinned`, `pageable`, `staged`,
-    /// `pinned-beside-step`); `latency` [s] and `bandwidth` [B/s].
+    /// `pinned-beside-step`, `staged-beside-decode-12` while 12 threads decode); `latency` [s] and `bandwidth` [B/s].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub copy: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Hand-off through a bounded queue: `per_item` [core-s].
@@ -228,13 +228,26 @@ impl Profile {
 }
 
 impl Profile {
-    /// Returns the bandwidth of copies of batches to the first GPU that was measured [B/s]: of copies staged through
-    /// pinned memory, as loaders make them, or of copies from pinned memory if only those were measured.
+    /// Returns the bandwidth of copies of batches to the first GPU that was measured, while `decoders` threads decode images into
+    /// such batches [B/s]: of copies staged through pinned memory, as loaders make them, or of copies from pinned memory if only
+    /// those were measured. Time per byte is interpolated between measured numbers of threads, and constant beyond the last.
     #[must_use]
-    pub fn copy_bandwidth(&self) -> Option<f64> {
+    pub fn copy_bandwidth(&self, decoders: u32) -> Option<f64> {
         let of_gpu = self.copy.values().next()?;
-        let found = ["staged", "pinned"].iter().find_map(|name| of_gpu.get(*name))?;
-        found.value("bandwidth").filter(|bandwidth| *bandwidth > 0.0)
+        let bandwidth = |fit: &Fit| fit.value("bandwidth").filter(|bandwidth| *bandwidth > 0.0);
+        let (kind, alone) =
+            ["staged", "pinned"].iter().find_map(|name| Some((*name, of_gpu.get(*name)?)))?;
+        let start = format!("{kind}-beside-decode-");
+        let threads = |name: &str| name.strip_prefix(&start)?.parse::<u32>().ok();
+        let beside =
+            of_gpu.iter().filter_map(|(name, fit)| Some((threads(name)?, 1.0 / bandwidth(fit)?)));
+        let mut known: Vec<(u32, f64)> = beside.chain([(0, 1.0 / bandwidth(alone)?)]).collect();
+        known.sort_by_key(|(threads, _)| *threads);
+        let above = known.iter().position(|(threads, _)| *threads >= decoders);
+        let (last, above) = (known.len() - 1, above.unwrap_or(known.len() - 1));
+        let ((a, slow_a), (b, slow_b)) = (known[above.saturating_sub(1)], known[above.min(last)]);
+        let share = f64::from(decoders.min(b) - a) / f64::from((b - a).max(1));
+        Some(1.0 / (slow_a + share * (slow_b - slow_a)))
     }
 }
 

@@ -211,3 +211,33 @@ fn message_size_ranges_of_a_transport_fit_are_validated() {
         assert!(message.contains(words), "{to}: {message}");
     }
 }
+
+/// System: copies alone at 8 GB/s, beside 4 threads that decode at 6.4 GB/s and beside 12 at 4 GB/s; later without copies alone.
+/// Expectation: time per byte is interpolated by threads, and constant beyond the last; copies from pinned memory stand in for
+/// staged ones.
+#[test]
+fn copies_beside_decoding_are_interpolated_by_the_number_of_threads() {
+    let of = |rate: f64| Fit {
+        parameters: [("bandwidth".to_owned(), parameter(rate, "B/s"))].into(),
+        ..Fit::default()
+    };
+    let named = |kind: &str| {
+        let names = [("", 8e9), ("-beside-decode-4", 6.4e9), ("-beside-decode-12", 4e9)];
+        let all = names.map(|(name, rate)| (format!("{kind}{name}"), of(rate)));
+        let other = [("staged-beside-step-decode-2".to_owned(), of(1e9))];
+        Profile {
+            copy: [("cuda-0".to_owned(), all.into_iter().chain(other).collect())].into(),
+            ..profile()
+        }
+    };
+    for kind in ["staged", "pinned"] {
+        let profile = named(kind);
+        for (threads, nanoseconds) in
+            [(0, 0.125), (2, 0.140625), (4, 0.15625), (8, 0.203125), (12, 0.25), (64, 0.25)]
+        {
+            let found = 1e9 / profile.copy_bandwidth(threads).expect("measured");
+            assert!((found - nanoseconds).abs() < 1e-9, "{kind}, {threads}: {found}");
+        }
+    }
+    assert_eq!(named("pageable").copy_bandwidth(4), None);
+}

@@ -2,6 +2,7 @@
 
 use super::{ABSENT, Copied, Copies, Difference, Exchange, Precision, Steps, Task, Training};
 use crate::probe::ProbeError;
+use crate::probe::fresh::Decoding;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -31,7 +32,11 @@ impl Board {
         match *self {}
     }
 
-    pub(in crate::probe) fn copy(&self, _: Copies<'_>) -> Result<Copied, ProbeError> {
+    pub(in crate::probe) fn copy(
+        &self,
+        _: Copies<'_>,
+        _: Option<&Decoding>,
+    ) -> Result<Copied, ProbeError> {
         match *self {}
     }
 }

@@ -1,6 +1,7 @@
 //! Times training steps of learners that average their models, as the learners of live runs do.
 
-use super::batch::{Batch, network_of};
+use super::batch::network_of;
+use super::compile::compile;
 use super::task::block;
 use super::turns::{self, Stepper};
 use super::{Board, Lanes, Learner, Learners, Steps, Task};
@@ -23,9 +24,14 @@ pub(super) fn train(
     let before = board.free()?;
     let batches = [task.batch];
     let network = network_of(task.model)?;
-    let (content, form) = Batch::invent(&network, task.batch, task.seed).arriving(network.feed);
+    // What learners begin with is kept between trials, because drawing it takes longer than training.
+    let program = compile(&network, task.batch, task.precision);
+    let (content, form) = board.begun.of(&network, &program, task).1.arriving(network.feed);
     let training = task.averaging(board.number, &batches, every, (content.len(), form));
-    let Learners { learners, lanes } = Learners::on(&board.gpu, &training)?;
+    let Learners { learners, lanes } =
+        Learners::begun(&board.gpu, &training, &mut |program, _, _| {
+            board.begun.of(&network, program, task)
+        })?;
     for _ in &learners {
         lanes.copy(&[&content], &AtomicBool::new(false))?;
     }

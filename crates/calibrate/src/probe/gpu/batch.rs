@@ -5,6 +5,7 @@ use super::numerics::Device;
 use super::program::{Block, Program, Slot};
 use crate::probe::ProbeError;
 use forebay_networks::{self as network, cpu};
+use std::rc::Rc;
 
 /// Returns the network with the name `model`.
 pub(super) fn network_of(model: &str) -> Result<network::Network, ProbeError> {
@@ -49,6 +50,9 @@ impl Batch {
         }
     }
 }
+
+/// Content of the slot of parameters, and a batch.
+pub(super) type Beginning = (Rc<Vec<u8>>, Rc<Batch>);
 
 /// Returns the bytes of `values` as a device stores them: 32-bit integers if they are tokens, otherwise 32-bit
 /// floats.

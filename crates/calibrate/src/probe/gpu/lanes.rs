@@ -143,7 +143,7 @@ impl Lanes {
         if let Some(taken) = taken {
             line.after(&taken)?;
         }
-        line.copy_pinned(*place, pinned, self.bytes)?;
+        line.copy_pinned(*place, (pinned, 0), self.bytes)?;
         line.mark()
     }
 

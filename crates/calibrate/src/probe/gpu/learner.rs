@@ -1,13 +1,14 @@
 //! A crew of learners on a GPU: each submits its steps to a stream of its own without waiting for their ends.
 
-use super::batch::{Batch, network_of, place_parameters};
+use super::batch::{Batch, Beginning, network_of, placed};
 use super::call::{Cuda, Gpu, Mark, Recording};
 use super::crew::{Crew, Wanted};
 use super::numerics::{Device, numbers_of};
-use super::program::{Call, Precision};
+use super::program::{Call, Precision, Program};
 use super::{Form, Lanes, Training, survey};
 use crate::probe::ProbeError;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,23 @@ impl Learners {
 
     pub(super) fn on(gpu: &Gpu, of: &Training<'_>) -> Result<Learners, ProbeError> {
         let network = network_of(of.model)?;
+        let mut parameters = None;
+        Learners::begun(gpu, of, &mut |program, samples, number| {
+            let drawn = || Batch::invent(&network, 1, of.seed).parameters;
+            let placed = || Rc::new(placed(program.parameters, &program.blocks, &drawn()));
+            let seed = of.seed.wrapping_add(number as u64);
+            let batch = Rc::new(Batch::invent(&network, samples, seed));
+            (Rc::clone(parameters.get_or_insert_with(placed)), batch)
+        })
+    }
+
+    /// Sets up the learners. `begin` returns what the program of a learner (the number) begins with for this number of samples.
+    pub(super) fn begun(
+        gpu: &Gpu,
+        of: &Training<'_>,
+        begin: &mut dyn FnMut(&Program, usize, usize) -> Beginning,
+    ) -> Result<Learners, ProbeError> {
+        let network = network_of(of.model)?;
         let wanted = Wanted {
             batches: of.batches,
             precision: of.precision,
@@ -41,11 +59,9 @@ impl Learners {
         let mut first = Cuda::new(gpu, crew.bytes, of.precision)?;
         for (number, programs) in crew.learners.iter().enumerate() {
             for (program, &samples) in programs.iter().zip(of.batches) {
-                let seed = of.seed.wrapping_add(number as u64);
-                let batch = Batch::invent(&network, samples, seed);
+                let (parameters, batch) = begin(program, samples, number);
                 batch.copy(&mut first, program)?;
-                let parameters = &Batch::invent(&network, 1, of.seed).parameters;
-                place_parameters(&mut first, program.parameters, &program.blocks, parameters)?;
+                first.write(program.parameters, &parameters)?;
                 first.run(&program.feed)?;
                 first.run(&program.settle)?;
             }

@@ -5,7 +5,7 @@
 //! `numerics` and `whole` check any device that executes the calls: they compare its results with the results
 //! of the cores, by operator and by network. `content` lays out a batch for its copy to a GPU. `turns` submits the
 //! steps of several learners in turn. All these modules need no GPU and are tested without one. The modules that need
-//! a GPU are behind the feature `cuda`: `call`, the only module with unsafe code, `trainer`, `averaged`, `lanes` and
+//! a GPU are behind the feature `cuda`: `call`, the only module with unsafe code, `trainer`, `averaged`, `copies`, `lanes` and
 //! `learner`. `libraries` and `survey` report which libraries and GPUs the machine has and what is missing.
 #![cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "nothing can carry calls out"))]
 
@@ -19,6 +19,8 @@ mod batch;
 mod call;
 mod compile;
 mod content;
+#[cfg(feature = "cuda")]
+mod copies;
 mod crew;
 mod forward;
 mod kernels;

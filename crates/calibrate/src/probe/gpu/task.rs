@@ -133,8 +133,10 @@ pub(in crate::probe) struct Copies<'t> {
     pub(in crate::probe) bytes: usize,
     /// Kind of host memory to copy from.
     pub(in crate::probe) memory: HostMemory,
-    /// Number of copies.
+    /// Largest number of copies.
     pub(in crate::probe) times: u64,
+    /// Wall time after which no further copy is made, apart from the first [s].
+    pub(in crate::probe) within: f64,
     /// Training that runs on another stream during the copies, if any.
     pub(in crate::probe) beside: Option<Task<'t>>,
 }
@@ -183,10 +185,13 @@ impl Exchange {
 /// Result of copies.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::probe) struct Copied {
-    /// Wall time of all copies [s].
+    /// Number of copies.
+    pub(in crate::probe) times: u64,
+    /// Wall time of all copies, without waiting for batches [s].
     pub(in crate::probe) seconds: f64,
-    /// Number of training steps during the copies (`steps`), and time of a step while nothing is copied
-    /// (`step_alone`) [s].
+    /// Number of training steps during the copies (`steps`), the wall time that they took together (`training`), and the time of
+    /// a step while nothing is copied (`step_alone`) [s].
     pub(in crate::probe) steps: u64,
+    pub(in crate::probe) training: f64,
     pub(in crate::probe) step_alone: f64,
 }

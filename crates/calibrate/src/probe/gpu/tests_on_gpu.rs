@@ -14,6 +14,7 @@ use super::program::{Call, Launch, Program};
 use super::{
     Board, Copies, Difference, Exchange, Form, Learners, Precision, Task, Training, survey, whole,
 };
+use crate::probe::fresh::Decoding;
 use crate::probe::{HostMemory, ProbeError};
 use forebay_networks as network;
 use std::collections::BTreeMap;
@@ -237,12 +238,22 @@ fn on_gpu_batches_arrive_with_the_bytes_of_their_samples() {
 fn on_gpu_copies_of_each_kind_of_memory_take_the_time_of_a_bus() {
     on_gpu(|_| {
         let board = Board::open(0).expect("a GPU");
+        let decoding = Decoding::new(2, 64, 224);
         for memory in [HostMemory::Pinned, HostMemory::Pageable, HostMemory::Staged] {
-            for bytes in [4 << 10, 1 << 20, 64 << 20] {
-                let copies = Copies { bytes, memory, times: 20, beside: None };
-                let seconds = board.copy(copies).expect("copies").seconds / 20.0;
+            for (bytes, decoding) in [4 << 10, 1 << 20, 64 << 20]
+                .into_iter()
+                .flat_map(|bytes| [(bytes, None), (bytes, Some(&decoding))])
+            {
+                let copies = Copies { bytes, memory, times: 20, within: 1.0, beside: None };
+                let copied = board.copy(copies, decoding).expect("copies");
+                let seconds = copied.seconds / copied.times as f64;
                 let rate = bytes as f64 / seconds;
-                eprintln!("{memory:?} {bytes} B: {:.1} us, {:.2} GB/s", 1e6 * seconds, rate / 1e9);
+                let beside = if decoding.is_some() { " beside decoding" } else { "" };
+                eprintln!(
+                    "{memory:?} {bytes} B{beside}: {:.1} us, {:.2} GB/s",
+                    1e6 * seconds,
+                    rate / 1e9
+                );
                 assert!(rate > 1e6 && rate < 1e12, "{rate} B/s");
             }
         }

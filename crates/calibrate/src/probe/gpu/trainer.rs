@@ -1,14 +1,16 @@
 //! Times training steps on a GPU and copies from the host to the GPU.
 
-use super::batch::{Batch, network_of, placed};
-use super::call::{Cuda, Gpu, Line, Recording, Stopwatch};
+use super::batch::{Batch, Beginning, network_of, placed};
+use super::call::{Cuda, Gpu, Recording, Stopwatch};
 use super::compile::compile_in;
+use super::copies::Sources;
 use super::crew::fill;
 use super::numerics::{self, Device, Difference, numbers_of};
 use super::program::{Call, Memory, Program};
 use super::survey::Pulse;
-use super::{Copied, Copies, Precision, Steps, Task, averaged, survey, whole};
-use crate::probe::{HostMemory, ProbeError};
+use super::{Copied, Copies, Precision, Steps, Task, averaged, copies, survey, whole};
+use crate::probe::ProbeError;
+use crate::probe::fresh::Decoding;
 use forebay_networks as network;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,18 +25,13 @@ pub(in crate::probe) struct Board {
     pub(super) number: usize,
     pub(super) gpu: Gpu,
     pub(super) pulse: Pulse,
-    begun: Begun,
-    /// Host memory that is not pinned, from which copies take their bytes.
-    plain: RefCell<Vec<u8>>,
+    pub(super) begun: Begun,
+    pub(super) sources: RefCell<Sources>,
 }
-
-/// Size of the memory from which staged copies take their bytes, one part after the other [B]. It is more than caches hold, because in
-/// live runs the copying thread reads batches that other cores have just written.
-const BEYOND_CACHES: usize = 512 << 20;
 
 /// Initial parameters and batches, generated once, because generating them takes longer than many trials.
 #[derive(Default)]
-struct Begun {
+pub(super) struct Begun {
     /// Content of the slot of parameters at the beginning, by network. It does not depend on the batch size and the precision.
     parameters: RefCell<BTreeMap<String, Rc<Vec<u8>>>>,
     /// Batches by network and batch size; their parameters are empty.
@@ -49,7 +46,12 @@ impl std::fmt::Debug for Begun {
 
 impl Begun {
     /// Returns the content of the slot of parameters and the batch with which the program of a task begins.
-    fn of(&self, network: &network::Network, program: &Program, task: Task<'_>) -> Beginning {
+    pub(super) fn of(
+        &self,
+        network: &network::Network,
+        program: &Program,
+        task: Task<'_>,
+    ) -> Beginning {
         let mut batches = self.batches.borrow_mut();
         let mut parameters = self.parameters.borrow_mut();
         let batch = batches.entry((task.model.to_owned(), task.batch)).or_insert_with(|| {
@@ -64,15 +66,12 @@ impl Begun {
     }
 }
 
-/// Content of the slot of parameters, and a batch.
-type Beginning = (Rc<Vec<u8>>, Rc<Batch>);
-
 impl Board {
     /// Opens GPU number `number`.
     pub(in crate::probe) fn open(number: usize) -> Result<Board, ProbeError> {
         survey::ready(number).map_err(ProbeError::Machine)?;
         let (gpu, pulse) = (Gpu::open(number)?, Pulse::new(number));
-        Ok(Board { number, gpu, pulse, begun: Begun::default(), plain: RefCell::default() })
+        Ok(Board { number, gpu, pulse, begun: Begun::default(), sources: RefCell::default() })
     }
 
     /// Returns the GPU's free memory [B].
@@ -142,65 +141,32 @@ impl Board {
         (0..task.learners).map(learner).collect()
     }
 
-    /// Times copies from the host to the GPU, alone or during training.
-    pub(in crate::probe) fn copy(&self, of: Copies<'_>) -> Result<Copied, ProbeError> {
-        let Some(task) = of.beside else {
-            return Ok(Copied { seconds: self.copies(of)?, ..Copied::default() });
-        };
+    /// Times copies from the host to the GPU, alone or during training, decoding, or both.
+    pub(in crate::probe) fn copy(
+        &self,
+        of: Copies<'_>,
+        decoding: Option<&Decoding>,
+    ) -> Result<Copied, ProbeError> {
+        let Some(task) = of.beside else { return copies::time(self, of, decoding) };
         let mut learners = self.learners(Task { learners: 1, ..task })?;
         let step_alone = warm_up(&mut learners, task.graph)?;
         let mut learner = learners.remove(0);
         let over = AtomicBool::new(false);
         thread::scope(|threads| {
             let (over, learner) = (&over, &mut learner);
-            let keep_busy = move || learner.keep_busy(over);
+            let keep_busy = move || {
+                let start = Instant::now();
+                Ok((learner.keep_busy(over)?, start.elapsed().as_secs_f64()))
+            };
             let steps = thread::Builder::new()
                 .spawn_scoped(threads, keep_busy)
                 .map_err(|source| ProbeError::Threads { threads: 1, source })?;
-            let seconds = self.copies(of);
+            let copied = copies::time(self, of, decoding);
             over.store(true, Ordering::Relaxed);
             let lost = |_| ProbeError::Machine("the thread that trains has failed".to_owned());
-            Ok(Copied { seconds: seconds?, steps: steps.join().map_err(lost)??, step_alone })
+            let (steps, training) = steps.join().map_err(lost)??;
+            Ok(Copied { steps, training, step_alone, ..copied? })
         })
-    }
-
-    /// Makes copies from the host to the GPU; returns their wall time [s].
-    fn copies(&self, of: Copies<'_>) -> Result<f64, ProbeError> {
-        let Copies { bytes, memory, times, .. } = of;
-        let mut places = Memory::default();
-        let slot = places.take(bytes);
-        let line = Line::new(&self.gpu, places.bytes())?;
-        let reach = match memory {
-            HostMemory::Staged => BEYOND_CACHES.max(bytes),
-            HostMemory::Pinned | HostMemory::Pageable => bytes.max(1),
-        };
-        let mut plain = self.plain.borrow_mut();
-        if plain.len() < reach {
-            plain.resize(reach, 1);
-        }
-        let mut sources = plain[..reach].chunks_exact(bytes.max(1)).cycle();
-        let fixed = if memory == HostMemory::Pageable { 1 } else { bytes };
-        let mut pinned = self.gpu.pinned(fixed)?;
-        pinned.fill(&[&plain[..fixed]])?;
-        let mut start = Instant::now();
-        // The first copy is not timed.
-        for turn in 0..=times {
-            if turn == 1 {
-                line.wait()?;
-                start = Instant::now();
-            }
-            let source = sources.next().unwrap_or_default();
-            match memory {
-                HostMemory::Pageable => line.write(slot, source)?,
-                HostMemory::Pinned => line.copy_pinned(slot, &pinned, bytes)?,
-                HostMemory::Staged => {
-                    pinned.fill(&[source])?;
-                    line.copy_pinned(slot, &pinned, bytes)?;
-                }
-            }
-        }
-        line.wait()?;
-        Ok(start.elapsed().as_secs_f64())
     }
 }
 

@@ -86,11 +86,11 @@ impl Line {
         Ok(read)
     }
 
-    /// Starts to copy the first `bytes` of `from` to a slot and returns at once.
+    /// Starts to copy `bytes` of `from`, the first of which is at position `at`, to a slot and returns at once.
     pub(in crate::probe::gpu) fn copy_pinned(
         &self,
         to: Slot,
-        from: &Pinned,
+        (from, at): (&Pinned, usize),
         bytes: usize,
     ) -> Result<(), ProbeError> {
         self.gpu.context.bind_to_thread().map_err(failed("use the GPU"))?;
@@ -99,7 +99,7 @@ impl Line {
         unsafe {
             let (all, _done) = from.0.stream_synced_slice(&self.stream);
             let place = self.at(to, bytes);
-            result::memcpy_htod_async(place, &all[..bytes], self.stream.cu_stream())
+            result::memcpy_htod_async(place, &all[at..at + bytes], self.stream.cu_stream())
         }
         .map_err(failed("copy to the GPU"))
     }
@@ -162,6 +162,11 @@ impl Pinned {
         unsafe { context.alloc_pinned_with_flags(bytes.max(1), 0) }
             .map(Pinned)
             .map_err(failed("get memory that the GPU reads itself"))
+    }
+
+    /// Returns the size [B].
+    pub(in crate::probe::gpu) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Fills this memory with `content`, cut or repeated to its size, after waiting for the end of copies out of it.
