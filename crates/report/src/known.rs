@@ -30,6 +30,13 @@ impl Known {
         Some(Known { precision, most, jobs })
     }
 
+    /// Returns the rule for a run that begins with warm caches, so that its first epoch counts.
+    #[must_use]
+    pub fn with_warm_caches(mut self) -> Known {
+        self.jobs.iter_mut().for_each(|(rule, _)| rule.caches = false);
+        self
+    }
+
     /// Returns the number of events after which the run ends at the latest.
     #[must_use]
     pub fn most(&self) -> u64 {

@@ -62,6 +62,10 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
         Stop::Steps(_) | Stop::Epochs(_) | Stop::Known { .. } => (Time(Time::NEVER.0 - 1), false),
     };
     let known = Known::for_scenario(scenario).filter(|_| options.until.is_none());
+    let known = match options.epochs_before {
+        [] => known,
+        _ => known.map(Known::with_warm_caches),
+    };
     let until_then = if ends { until } else { Time::NEVER };
     world.watch = Watch::new(options, until_then, known);
     world.watch.events = forebay_engine::run(&mut world, until);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::lever::Source;
 use super::numbers::{
     ALIKE, CV, EPOCHS_BEFORE, FEWEST, FEWEST_EVENTS, LEAST_EVENTS, MOST_TIMES, OFTEN, PRECISE,
-    RUNS, TURNS, WORTH,
+    RUNS, TRIALS, TURNS, WORTH,
 };
 
 /// Receives how far a verdict is: the name of the job, and the part of its events that are spent.
@@ -102,6 +102,8 @@ pub(crate) struct Base<'a> {
     pub(crate) measured: Range<usize>,
     /// Events of simulations that were made for the base run itself.
     pub(crate) spent: u64,
+    /// Events of the longest replication of the run that the user asked for.
+    asked: u64,
     /// Number of epochs that each job has read before a run begins, so that caches hold what they keep; empty if nothing is cached.
     warm: Vec<f64>,
 }
@@ -138,6 +140,7 @@ impl<'a> Base<'a> {
             is_varied: false,
             measured: 0..0,
             spent: 0,
+            asked: outcomes.iter().map(|of| of.events).max().unwrap_or(0),
             warm,
         };
         if begins_anew {
@@ -299,10 +302,10 @@ impl<'a> Base<'a> {
             epochs_before: &self.warm,
             stop: self.options.stop,
             collectives: self.options.collectives,
-            // A change that makes steps endless must not take more than its share.
+            // A change that makes steps endless must not take more than its share, nor a base run more than a tenth of all.
             most_events: Some(match until {
                 Some((_, most)) => most.min(MOST_TIMES * self.events_of_one().max(FEWEST_EVENTS)),
-                None => self.options.least_events(),
+                None => self.asked.max(self.options.least_events() / RUNS),
             }),
             ..sim::Options::default()
         };
@@ -421,7 +424,8 @@ fn warm(scenario: &Scenario, job: usize, least_events: u64) -> Vec<f64> {
         EPOCHS_BEFORE * each * f64::from(job.copies)
     };
     let look_ups: f64 = scenario.jobs.iter().filter(|job| keeps(job)).map(units).sum();
-    let is_cheap = look_ups / sim::LOOK_UPS_IN_EVENT as f64 <= least_events as f64 / RUNS as f64;
+    let each = look_ups / sim::LOOK_UPS_IN_EVENT as f64;
+    let is_cheap = each * TRIALS as f64 <= least_events as f64;
     let fails = scenario.jobs.iter().any(|job| job.failures.is_some());
     match keeps(&scenario.jobs[job]) && is_cheap && !fails {
         true => vec![EPOCHS_BEFORE; scenario.jobs.len()],

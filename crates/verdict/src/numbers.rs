@@ -72,6 +72,9 @@ pub const LEAST_EVENTS: u64 = 15_000_000;
 /// A verdict may take this many times the events of the base run.
 pub(crate) const RUNS: u64 = 10;
 
+/// A verdict must afford at least this number of trials, so caches are not filled before each of them if that takes more.
+pub(crate) const TRIALS: u64 = 40;
+
 /// Parts of these events until which it finds what helps, what limits the job then, and what the job needs; what one leaves, the
 /// next may take.
 pub(crate) const PARTS: [f64; 3] = [0.45, 0.6, 1.0];

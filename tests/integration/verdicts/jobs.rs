@@ -210,7 +210,7 @@ fn a_chosen_job_that_has_completed_no_step_is_said_to_have_no_verdict() {
         .map(|(a, b)| format!("{a}model.step = \"1 h\"{b}"));
     place.write("s.toml", &slow.expect("two jobs"));
     let run =
-        ["run", "s.toml", "--set", "run={ duration = \"10 s\", replications = 1 }", "--job", "k"];
+        ["run", "s.toml", "--set", "run={ duration = \"1 s\", replications = 1 }", "--job", "k"];
     for kind in ["full", "quick"] {
         let out = place.forebay(&[&run[..], &["--verdict", kind]].concat()).assert().success();
         let page = String::from_utf8_lossy(&out.get_output().stdout);
