@@ -385,11 +385,15 @@ impl<'a> Base<'a> {
         comes.then(|| last.unwrap_or(self.measured.end).min(self.measured.end))
     }
 
+    /// Returns the number of steps that about so many events make.
+    pub(crate) fn steps_of(&self, events: u64) -> usize {
+        (events as f64 / self.events_of_one() as f64 * self.measured.end as f64) as usize
+    }
+
     /// Returns the number of steps that about so many events make, and at least as many as can be compared.
     pub(crate) fn steps_in(&self, events: u64) -> usize {
         let Range { start, end } = self.measured;
-        let part = events as f64 / self.events_of_one() as f64;
-        ((part * end as f64) as usize).clamp((start + self.fewest()).min(end), end)
+        self.steps_of(events).clamp((start + self.fewest()).min(end), end)
     }
 
     /// Returns the number of steps of a trial whose step time should be known to the relative half-width `precision`: as many as the base

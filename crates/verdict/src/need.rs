@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::base::{Base, Budget, Extent};
 use super::lever::Lever;
 use super::numbers::{
-    AMOUNTS_AT_ONCE, COARSE, ENOUGH_INPUT, FINE, MOST_LONGER, MOST_ROUNDS, PLENTY, STEP,
+    AMOUNTS_AT_ONCE, COARSE, ENOUGH_INPUT, FINE, LASTING, MOST_LONGER, MOST_ROUNDS, PLENTY, STEP,
 };
 use super::rules;
 use super::search::{candidates, is_of_input};
@@ -127,8 +127,9 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
     let input = Cause::ALL.into_iter().filter(|cause| cause.is_input());
     let rare = input.filter_map(|cause| base.steps_with(cause)).max().unwrap_or(0);
     let [short, long] = [COARSE, FINE].map(|half| base.steps_for(half).max(rare));
-    // A job that is nearly fed waits seldom.
-    let lasting = long + MOST_LONGER as usize * base.measured.len();
+    // A job that is nearly fed waits seldom, so a few runs are longer if that costs little.
+    let affordable = base.steps_of(budget.left() / LASTING);
+    let lasting = long.max(affordable.min(long + MOST_LONGER as usize * base.measured.len()));
     let mut search = Search { base, levers, steps: vec![long, lasting] };
     // Large buffers take long to fill, so they are enlarged only where nothing else suffices.
     let plenty = |most: f64, buffers: bool| -> Vec<f64> {

@@ -125,6 +125,9 @@ pub(crate) const PLENTY: [f64; 5] = [2.0, 4.0, 8.0, 16.0, 32.0];
 /// known to less than a fifth.
 pub(crate) const STEP: f64 = 1.1;
 
+/// Part of the events of a search for needs that a run may take in which amounts are confirmed.
+pub(crate) const LASTING: u64 = 30;
+
 /// Number of times that amounts are made small and then tried together in a long run. Those of short runs may be too small by a step or
 /// two.
 pub(crate) const MOST_ROUNDS: usize = 3;

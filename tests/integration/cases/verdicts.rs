@@ -35,7 +35,8 @@ const NAMES: [(&str, &str); 5] = [
 fn the_reported_bottleneck_is_saturated_storage_targets_not_workers() {
     // System: requests over ten targets of 100 MB/s, which are 99 % used. Expectation: the targets are the
     // named limit, and more workers are not advised.
-    let (_, verdict) = judged("w", &[STRIPED, ("run.replications", "1")]);
+    let changes = [STRIPED, ("job.model.step", "\"6 ms\""), ("run.replications", "1")];
+    let (_, verdict) = judged("w", &changes);
     assert_eq!(verdict.limits[0].resource, "s.target", "{}", verdict.text);
     assert!(find(&verdict, "workers").is_none(), "{}", verdict.text);
 }

@@ -54,21 +54,16 @@ fn failures_that_never_happen_leave_the_verdict_as_it_is() {
 
 #[test]
 fn promises_to_a_job_that_fails_hold_in_a_long_run() {
-    // System: failures every 300 ms or every second, which destroy the work of up to 20 steps. Expectation: the step time with twice
-    // the bandwidth, or with half of the failures or none, is inside its interval in a run ten times as long. Faster steps lose less work.
-    for (mtbf, seed) in [("300 ms", "3"), ("1 s", "1")] {
-        let case = failing(mtbf, seed);
-        let (_, verdict) = judged(&case);
-        assert!(after(&verdict, "file-server.bandwidth").is_some(), "{}", verdict.text);
-        let keys = ["file-server.bandwidth", "failures.mtbf", "job.failures"];
-        for limit in verdict.limits.iter().filter(|of| keys.iter().any(|key| is(of, key))) {
-            let then = case.followed(&limit.changes).scenario;
-            let (step, [low, high]) = (long_step(&then, 10), limit.after_interval);
-            assert!(
-                (low * 0.97..=high * 1.03).contains(&step),
-                "{mtbf}, {seed}: {step}, {limit:?}"
-            );
-            assert!(limit.after > 0.004, "less than computing takes: {limit:?}");
-        }
+    // System: failures every 300 ms, which destroy the work of up to 20 steps. Expectation: the step time with twice the bandwidth,
+    // or with half of the failures or none, is inside its interval in a run ten times as long. Faster steps lose less work.
+    let case = failing("300 ms", "3");
+    let (_, verdict) = judged(&case);
+    assert!(after(&verdict, "file-server.bandwidth").is_some(), "{}", verdict.text);
+    let keys = ["file-server.bandwidth", "failures.mtbf", "job.failures"];
+    for limit in verdict.limits.iter().filter(|of| keys.iter().any(|key| is(of, key))) {
+        let then = case.followed(&limit.changes).scenario;
+        let (step, [low, high]) = (long_step(&then, 10), limit.after_interval);
+        assert!((low * 0.97..=high * 1.03).contains(&step), "{step}, {limit:?}");
+        assert!(limit.after > 0.004, "less than computing takes: {limit:?}");
     }
 }

@@ -181,3 +181,38 @@ fn a_doubled_resource_that_is_still_full_is_named_as_the_next_limit() {
     assert!(short.contains("bandwidth of `s`"), "{short}");
     assert!(!nearly.contains("bandwidth of `s`"), "{nearly}");
 }
+
+#[test]
+fn needs_hold_when_they_are_set_together() {
+    // System: 60 MB/s, where 16 samples in 4 ms take 400 MB/s: with two workers, where 2 ms of a transfer and of decoding need six; beside a
+    // background load; and with failures. Expectation: with all needs a step takes the 4 ms that it computes, and 1 GB/s is more than is needed.
+    let small = ("storage.s.file-server.bandwidth", "\"60 MB/s\"");
+    let load = r#"[{ name = "b", storage = "s", streams = { streams = 1 } }]"#;
+    let failures = r#"{ mtbf = "1 h", restart = "1 s" }"#;
+    let beside =
+        [("job.loader.pytorch.workers", "2"), ("background", load), ("job.failures", failures)];
+    for change in beside {
+        let case = Case::written(INPUT, &[small, change]);
+        let (_, verdict) = judged(&case);
+        let bandwidth = need(&verdict, "s.bandwidth").needed;
+        assert!((390e6..600e6).contains(&bandwidth), "{change:?}: {}", verdict.text);
+        let needs: Vec<_> = verdict.needs.iter().flat_map(|need| need.changes.clone()).collect();
+        let fed = judged(&case.followed(&needs)).0;
+        let step = fed.jobs[0].figures.step_time.mean.expect("steps");
+        assert!(step < 4.1e-3, "{change:?}: {step}: {}", verdict.text);
+    }
+}
+
+#[test]
+fn a_job_whose_page_cache_keeps_its_data_needs_nothing_in_the_long_run() {
+    // System: 96,000 samples that a page cache keeps, from a server of 700 operations/s, which the first epoch waits for. Expectation: no
+    // needs, because later epochs wait for nothing.
+    let verdict = found(&[
+        ("storage.s.file-server.operations", "\"700 /s\""),
+        ("cluster.node.page_cache", "{ capacity = \"20 GB\" }"),
+        ("cluster.node.memory", "\"64 GB\""),
+        ("dataset.d.samples", "96000"),
+        ("run", "{ epochs = 2, replications = 1 }"),
+    ]);
+    assert!(verdict.needs.is_empty() && !verdict.nothing_suffices, "{}", verdict.text);
+}
