@@ -294,7 +294,7 @@ impl<'a> Check<'a> {
     fn first(&mut self, base: &Long, savings: &[(Lever, f64, f64)]) {
         // The question is what a job waits for, unless it computes nearly all the time.
         let waits = self.verdict.long_run.is_some_and(|of| of.accelerator_utilisation < BUSY);
-        let may = |lever: &Lever| !lever.of_training && !(waits && lever.of_computing);
+        let may = |lever: &Lever| !(lever.of_training || waits && lever.of_computing);
         let best = savings.iter().find(|(lever, ..)| may(lever));
         let most = best.map_or(0.0, |(_, gain, _)| *gain);
         let printed = self.verdict.limits.first();

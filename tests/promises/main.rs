@@ -91,7 +91,30 @@ fn main() -> ExitCode {
         Err(error) if !error.use_stderr() => error.exit(),
         _ => (FEW, true),
     };
-    let sources = sources(&arguments);
+    let mut all = check_all(&arguments, few);
+    if few {
+        all.extend(check_all(&Arguments { metamorphic: true, scenarios: 3, ..FEW }, few));
+    }
+    let seen: Vec<tally::Seen> = all.iter().flat_map(|of| of.seen.clone()).collect();
+    let (text, is_right) = tally::summary(&seen, few);
+    if !few || !is_right {
+        let events: u64 = all.iter().map(|of| of.events).sum();
+        let left_out = all.iter().filter(|of| !of.left_out.is_empty()).count();
+        say(&format!(
+            "{} scenarios, {left_out} left out, {events:.2e} events",
+            all.len(),
+            events = events as f64
+        ));
+        let [refused, large] = [&REFUSED, &TOO_LARGE].map(|of| of.load(Ordering::Relaxed));
+        say(&format!("random scenarios not taken: {refused} refused, {large} too large"));
+        say(&text);
+    }
+    if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Checks all scenarios that are asked for, and says what was seen of each unless they are `few`.
+fn check_all(arguments: &Arguments, few: bool) -> Vec<Checked> {
+    let sources = sources(arguments);
     let bounds = Bounds { long: arguments.long, largest: arguments.largest };
     let done = AtomicUsize::new(0);
     let one = |source: &Source| {
@@ -112,22 +135,7 @@ fn main() -> ExitCode {
         }
         Some(checked)
     };
-    let all: Vec<Checked> = sources.par_iter().filter_map(one).collect();
-    let seen: Vec<tally::Seen> = all.iter().flat_map(|of| of.seen.clone()).collect();
-    let (text, is_right) = tally::summary(&seen, few);
-    if !few || !is_right {
-        let events: u64 = all.iter().map(|of| of.events).sum();
-        let left_out = all.iter().filter(|of| !of.left_out.is_empty()).count();
-        say(&format!(
-            "{} scenarios, {left_out} left out, {events:.2e} events",
-            all.len(),
-            events = events as f64
-        ));
-        let [refused, large] = [&REFUSED, &TOO_LARGE].map(|of| of.load(Ordering::Relaxed));
-        say(&format!("random scenarios not taken: {refused} refused, {large} too large"));
-        say(&text);
-    }
-    if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    sources.par_iter().filter_map(one).collect()
 }
 
 fn say(text: &str) {

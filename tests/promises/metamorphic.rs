@@ -10,7 +10,7 @@ use crate::levers;
 use crate::tally::{Promise, Seen};
 
 /// Events that a verdict may always take.
-const EVENTS: u64 = 2_000_000;
+const EVENTS: u64 = 500_000;
 /// Relative difference of step times beyond their intervals that counts as none: what begins otherwise ends otherwise.
 const SLACK: f64 = 0.01;
 /// Savings that differ by less are equal.

@@ -92,8 +92,11 @@ pub(crate) fn summary(all: &[Seen], few: bool) -> (String, bool) {
     for promise in Promise::ALL {
         let (words, least) = promise.words();
         let of: Vec<&Seen> = all.iter().filter(|of| of.promise == promise).collect();
+        if of.is_empty() {
+            continue;
+        }
         let (number, kept) = (of.len(), of.iter().filter(|of| of.is_kept).count());
-        let share = if number == 0 { 1.0 } else { kept as f64 / number as f64 };
+        let share = kept as f64 / number as f64;
         let enough = share >= least
             || (few && least < 1.0 && at_least(number - kept, number, 1.0 - least) > BY_CHANCE);
         is_right &= enough;
