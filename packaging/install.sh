@@ -2,7 +2,7 @@
 # Installs a built forebay with manual pages, completions and a modulefile, without root if the folder is yours.
 #
 #   cargo build --release --locked && packaging/install.sh ~/.local
-#   packaging/install.sh /opt/forebay/0.1.0 target/x86_64-unknown-linux-musl/release/forebay
+#   packaging/install.sh /opt/forebay/0.2.0 target/x86_64-unknown-linux-musl/release/forebay
 #
 # The second argument is the program, target/release/forebay if not given. It must run on this machine, for it
 # writes the pages and completions itself.

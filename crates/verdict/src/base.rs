@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lever::Source;
 use super::numbers::{
-    ALIKE, CV, EPOCHS_BEFORE, FEWEST, FEWEST_EVENTS, LEAST_EVENTS, MOST_TIMES, OFTEN, PRECISE,
-    RUNS, TRIALS, TURNS, WORTH,
+    ALIKE, CV, EPOCHS_BEFORE, FEWEST, FEWEST_EVENTS, FINE, LEAST_EVENTS, MOST_TIMES, OFTEN,
+    PRECISE, RUNS, TRIALS, TURNS, WORTH,
 };
 
 /// Receives how far a verdict is: the name of the job, and the part of its events that are spent.
@@ -43,6 +43,9 @@ impl Options<'_> {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 }
+
+/// Causes of stalls that come only at times.
+pub(crate) const RARE: [Cause; 3] = [Cause::Restart, Cause::Checkpoint, Cause::Fault];
 
 /// Events that simulations may take, and have taken.
 #[derive(Debug, Clone, Copy)]
@@ -235,10 +238,17 @@ impl<'a> Base<'a> {
         self.anew(varied(&self.scenario)?, &[], true)
     }
 
-    /// Returns a base run of another scenario, as long as this one.
+    /// Returns a base run of another scenario: as long as this one, unless that takes many events and a shorter run knows the step time.
     fn anew(&self, scenario: Scenario, changes: &[Override], is_varied: bool) -> Option<Base<'a>> {
         let extent = Extent {
-            steps: self.measured.end,
+            steps: [
+                self.steps_with_rare(&RARE),
+                self.steps_for(FINE),
+                self.steps_in(self.options.least_events() / TRIALS),
+            ]
+            .into_iter()
+            .max()
+            .unwrap_or(self.measured.end),
             replications: self.outcomes.len(),
             most_events: u64::MAX,
         };
@@ -375,7 +385,7 @@ impl<'a> Base<'a> {
 
     /// Returns the number of steps until which stalls with a cause have come several times, or all steps if they come seldom; `None` if
     /// they never come.
-    pub(crate) fn steps_with(&self, cause: Cause) -> Option<usize> {
+    fn steps_with(&self, cause: Cause) -> Option<usize> {
         let copies =
             || self.outcomes.iter().flat_map(|of| &of.jobs).filter(|of| of.job == self.job);
         let comes = copies().any(|copy| copy.stalls.iter().any(|of| of.cause.cause == cause));
@@ -394,6 +404,11 @@ impl<'a> Base<'a> {
     pub(crate) fn steps_in(&self, events: u64) -> usize {
         let Range { start, end } = self.measured;
         self.steps_of(events).clamp((start + self.fewest()).min(end), end)
+    }
+
+    /// Returns the number of steps until which stalls with each of these causes have come several times; 0 if none of them comes.
+    pub(crate) fn steps_with_rare(&self, causes: &[Cause]) -> usize {
+        causes.iter().filter_map(|cause| self.steps_with(*cause)).max().unwrap_or(0)
     }
 
     /// Returns the number of steps of a trial whose step time should be known to the relative half-width `precision`: as many as the base
@@ -461,7 +476,8 @@ fn half_width(figure: &Figure) -> Option<f64> {
 fn held(outcomes: &[Outcome], job: usize) -> usize {
     let held = |copy: &JobOutcome| {
         let held = copy.samples.started.saturating_sub(copy.samples.dequeued);
-        let taken = copy.steps.last().map_or(0, |step| step.fresh).max(1);
+        // Most steps of a batch interval take none.
+        let taken = copy.steps.iter().map(|step| step.fresh).max().unwrap_or(0).max(1);
         usize::try_from(held.div_ceil(taken)).unwrap_or(usize::MAX)
     };
     let copies = outcomes.iter().flat_map(|of| &of.jobs).filter(|of| of.job == job);

@@ -123,9 +123,8 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
     let may = |of: &&Lever| is_of_input(of) && !rules::changes_training(&of.class);
     let mut levers: Vec<&Lever> = levers.iter().filter(may).collect();
     levers.sort_by(|a, b| promise(a).total_cmp(&promise(b)));
-    // Waits that come seldom, as where epochs begin, come in each run.
-    let input = Cause::ALL.into_iter().filter(|cause| cause.is_input());
-    let rare = input.filter_map(|cause| base.steps_with(cause)).max().unwrap_or(0);
+    // Waits that come seldom come in each run.
+    let rare = base.steps_with_rare(&[Cause::Restart]);
     let [short, long] = [COARSE, FINE].map(|half| base.steps_for(half).max(rare));
     // A job that is nearly fed waits seldom, so a few runs are longer if that costs little.
     let affordable = base.steps_of(budget.left() / LASTING);

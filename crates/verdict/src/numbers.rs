@@ -108,6 +108,9 @@ pub(crate) const FEWEST_EVENTS: u64 = 200_000;
 /// How likely a lever helps at least: requests in bursts wait although what serves them is mostly idle.
 pub(crate) const UNLIKELY: f64 = 0.1;
 
+/// Utilisation above which a storage may hold up what shares links with its reads.
+pub(crate) const HALF: f64 = 0.5;
+
 /// Weight of the promise of a choice beside that of an amount, which decides only what is tried first: most choices are well made. One
 /// that acts on at most [`FEW`] causes of stalls is as likely to help as an amount.
 pub(crate) const CHOICES: f64 = 0.5;

@@ -1,12 +1,14 @@
 //! Searches for what makes a job faster: tries the levers, the most promising first, in short runs; then those that help in whole ones.
 
-use forebay_report::{Cause, JobReport, Report, StallCause};
+use forebay_report::{Cause, JobReport, Owner, Report, StallCause};
 use rayon::prelude::*;
 
-use super::base::{Base, Budget, Extent};
+use super::base::{Base, Budget, Extent, RARE};
 use super::lever::Lever;
+use super::need::input_waits;
 use super::numbers::{
-    AT_ONCE, BUSY, CHOICES, COARSE, FEW, FINE, FIRST, MOST_WHOLE, SAME, UNLIKELY, WORTH,
+    AT_ONCE, BUSY, CHOICES, COARSE, FEW, FINE, FIRST, HALF, MENTIONED, MOST_WHOLE, SAME, UNLIKELY,
+    WORTH,
 };
 use super::rules::{self, Reach};
 use super::trial::Effect;
@@ -64,8 +66,9 @@ pub(crate) struct Candidate {
 /// Returns the levers that may save time, the most promising first.
 pub(crate) fn candidates(levers: &[Lever], base: &Base) -> Vec<Candidate> {
     let (report, shown) = (&base.report, base.shown());
+    let reads_matter = reads_matter(report, base.job);
     let each = levers.iter().map(|lever| {
-        let [most, likely] = promise(lever, report, shown);
+        let [most, likely] = promise(lever, report, shown, reads_matter);
         let promise = most * likely;
         let steps = steps(lever, base);
         let is_rare = steps > base.steps_for(COARSE);
@@ -82,8 +85,16 @@ pub(crate) fn candidates(levers: &[Lever], base: &Base) -> Vec<Candidate> {
     all
 }
 
-/// Returns the share of a job's time that a lever may save at most, and how likely it is to save that, from 0 to 1.
-fn promise(lever: &Lever, report: &Report, shown: &JobReport) -> [f64; 2] {
+/// Returns whether reads may hold up a job: it waits for input, or a storage is busy.
+fn reads_matter(report: &Report, job: usize) -> bool {
+    let storages = report.resources.iter().filter(|of| matches!(of.of.owner, Owner::Storage(_)));
+    let busy = storages.filter_map(|of| of.utilisation_max.mean).fold(0.0, f64::max);
+    input_waits(report, job)[0] > MENTIONED || busy > HALF
+}
+
+/// Returns the share of a job's time that a lever may save at most, and how likely it is to save that, from 0 to 1. `reads_matter` says
+/// whether reads may hold up the job.
+fn promise(lever: &Lever, report: &Report, shown: &JobReport, reads_matter: bool) -> [f64; 2] {
     let stall = |cause: Cause| {
         let stall = &shown.figures.stall;
         stall.share(StallCause::own(cause)) + stall.share(StallCause::peer(cause))
@@ -98,7 +109,8 @@ fn promise(lever: &Lever, report: &Report, shown: &JobReport) -> [f64; 2] {
         Reach::Stalls(causes) => {
             let input = causes.iter().any(|of| of.is_input());
             let own = all(&|cause| causes.contains(&cause));
-            let held_up = |cause: Cause| cause.is_input() || cause == Cause::Communication;
+            let held_up =
+                |cause: Cause| cause.is_input() || reads_matter && cause == Cause::Communication;
             (own, all(&|cause| causes.contains(&cause) || input && held_up(cause)))
         }
         Reach::All => (1.0, 1.0),
@@ -117,11 +129,10 @@ fn promise(lever: &Lever, report: &Report, shown: &JobReport) -> [f64; 2] {
 /// restarts, checkpoints, failures, and faults that come and go.
 fn steps(lever: &Lever, base: &Base) -> usize {
     let least = base.steps_for(COARSE);
-    let rare = [Cause::Restart, Cause::Checkpoint, Cause::Fault];
     match lever.reach {
         Reach::Stalls(causes) => {
-            let reached = rare.into_iter().filter(|of| causes.contains(of));
-            reached.filter_map(|cause| base.steps_with(cause)).max().unwrap_or(0).max(least)
+            let reached: Vec<Cause> = RARE.into_iter().filter(|of| causes.contains(of)).collect();
+            base.steps_with_rare(&reached).max(least)
         }
         Reach::All => {
             let comes_and_goes =
@@ -190,12 +201,12 @@ fn make_whole(base: &Base, found: &mut Found, budget: &mut Budget) {
         .filter(|&at| !found.tried[at].is_whole && !found.tried[at].is_useless())
         .take(MOST_WHOLE)
         .collect();
-    let fine = base.steps_for(FINE);
     for some in again.chunks(AT_ONCE) {
         if budget.left() == 0 {
             break;
         }
         let most = budget.left() / AT_ONCE as u64;
+        let fine = base.steps_for(FINE).min(base.steps_in(most));
         let most_events = budget.each_of(AT_ONCE, base);
         let run = |&at: &usize| {
             let lever = &found.tried[at].lever;
@@ -208,8 +219,12 @@ fn make_whole(base: &Base, found: &mut Found, budget: &mut Budget) {
         for (&at, effect) in some.iter().zip(effects) {
             let Some(effect) = effect else { continue };
             budget.spent += effect.events;
-            found.tried[at].effect = effect;
-            found.tried[at].is_whole = true;
+            let before = &mut found.tried[at];
+            before.is_whole = true;
+            // A run that was cut may be shorter than the first one.
+            if effect.events < most_events || effect.half_width() < before.effect.half_width() {
+                before.effect = effect;
+            }
         }
         base.tell(budget);
     }

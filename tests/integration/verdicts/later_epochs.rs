@@ -1,6 +1,6 @@
 //! Verdicts on jobs whose first epoch fills caches.
 
-use super::{first, judged};
+use super::{first, judged, thoroughly_judged};
 use crate::cases::report_of;
 use crate::runs::{Case, written};
 use forebay::sim;
@@ -83,7 +83,7 @@ const COPIED: [(&str, &str); 2] = [
 #[track_caller]
 fn the_disk_of_the_cache_is_named(changes: &[(&str, &str)]) {
     let case = Case::written(CACHED_ON_DISK, changes);
-    let (_, verdict) = judged(&case);
+    let verdict = thoroughly_judged(&case);
     let first = verdict.limits.first().unwrap_or_else(|| panic!("{}", verdict.text));
     assert_eq!((&*verdict.job, &*first.resource), ("cached", "nvme.bandwidth"), "{}", verdict.text);
     let later = |case: &Case| {
