@@ -89,8 +89,11 @@ pub(crate) fn check(system: &System, bounds: Bounds) -> Checked {
     check.same("spelling of units", &toml(&respelled(&table)), &expected);
     check.same("unused storage", &toml(&with_storage(&table)), &expected);
     check.overrides(&table);
-    check.alike("order of jobs", &toml(&reversed(&table)), 1.0);
-    check.alike("idle job", &toml(&with_idle(&table)), 1.0);
+    // Which nodes a job gets depends on those before it, and nodes are equal without groups and faults.
+    if !table.contains_key("fault") && table["cluster"].get("group").is_none() {
+        check.alike("order of jobs", &toml(&reversed(&table)), 1.0);
+        check.alike("idle job", &toml(&with_idle(&table)), 1.0);
+    }
     check.alike("scale of time", &toml(&slower(&table)), SLOWER);
     check.more();
     check.done
@@ -241,7 +244,7 @@ fn with_storage(table: &Table) -> Table {
     table
 }
 
-/// Returns the scenario with one more node, on which one more job makes a step of a millisecond and ends.
+/// Returns the scenario with one more node, on which one more job makes long steps.
 fn with_idle(table: &Table) -> Table {
     let mut table = table.clone();
     let cluster = table["cluster"].as_table_mut().expect("a cluster");
@@ -250,7 +253,7 @@ fn with_idle(table: &Table) -> Table {
     let mut idle = jobs(&mut table)[0].as_table().expect("a job").clone();
     idle.retain(|key, _| ["dataset", "storage", "batch"].contains(&key));
     let rest: Table =
-        "name = \"zz-idle\"\nnodes = 1\nsteps = 1\nmodel = { step = \"1 ms\" }\nloader.in-memory = {}"
+        "name = \"zz-idle\"\nnodes = 1\nsteps = 1\nmodel = { step = \"10 s\" }\nloader.in-memory = {}"
             .parse()
             .expect("TOML");
     idle.extend(rest);

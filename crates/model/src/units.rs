@@ -22,10 +22,21 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Returns `number` of this unit [SI unit].
+    /// Returns `number` of this unit [SI unit]: the nearest double, so that all spellings of an amount are the same one.
     fn si(&self, number: f64) -> f64 {
-        number * self.numerator / self.denominator
+        let in_decimals = || {
+            let power = power_of_ten(self.numerator)? - power_of_ten(self.denominator)?;
+            let text = format!("{number:e}");
+            let (mantissa, exponent) = text.split_once('e')?;
+            format!("{mantissa}e{}", exponent.parse::<i32>().ok()? + power).parse().ok()
+        };
+        in_decimals().unwrap_or(number * self.numerator / self.denominator)
     }
+}
+
+/// Returns the exponent of a power of ten; `None` for other numbers.
+fn power_of_ten(number: f64) -> Option<i32> {
+    (0..=18).find(|power| 10_f64.powi(*power) == number)
 }
 
 const fn unit(name: &'static str, numerator: f64, denominator: f64) -> Unit {

@@ -243,3 +243,17 @@ fn amounts_in_si_units_are_written_in_the_unit_with_the_shortest_text() {
     assert_eq!(natural::<Samples>(2000.0).as_deref(), Some("2000 samples"));
     assert_eq!(natural::<Size>(f64::INFINITY), None);
 }
+
+#[test]
+fn all_spellings_of_an_amount_are_the_same_number() {
+    // System: numbers of one to five digits, in seconds, milliseconds and microseconds. Expectation: the nearest double, the same for all.
+    for number in (1..100_000_u32).step_by(7) {
+        let [seconds, milli, micro] = [
+            format!("{}.{:05} s", number / 100_000, number % 100_000),
+            format!("{}.{:02} ms", number / 100, number % 100),
+            format!("{} us", number * 10),
+        ]
+        .map(|text| text.parse::<Quantity<Time>>().expect("a time"));
+        assert_eq!((seconds, seconds), (milli, micro), "{number}");
+    }
+}
