@@ -17,14 +17,31 @@ const SMALL: f64 = 0.1;
 /// Names of the parameters: the addition is `fixed + per_sample · batch`.
 const NAMES: [&str; 2] = ["fixed", "per_sample"];
 
-/// Two cells that differ only in the addition.
+/// A cell with the addition, and the steps without it with which the cell is compared.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) batch: f64,
     /// Number of times that a step contains the addition.
     pub(super) times: f64,
-    /// Indices of the cells without and with the addition.
-    pub(super) cells: (usize, usize),
+    /// Indices of the cells without the addition, with their weights: the cell of the same batch, or the nearest smaller and larger
+    /// batches, between which predictions interpolate too.
+    without: [(usize, f64); 2],
+    /// Index of the cell with the addition.
+    with: usize,
+}
+
+impl Pair {
+    /// Returns whether the pair uses the cell with this index.
+    pub(super) fn uses(&self, index: usize) -> bool {
+        let of_without = |(of, weight): &(usize, f64)| *of == index && *weight > 0.0;
+        self.with == index || self.without.iter().any(of_without)
+    }
+
+    /// Returns the times of the steps without and with the addition, given the means of all cells.
+    fn steps(&self, means: &[f64]) -> (f64, f64) {
+        let part = |(index, weight): &(usize, f64)| weight * means[*index];
+        (self.without.iter().map(part).sum(), means[self.with])
+    }
 }
 
 /// A parameter of the law.
@@ -34,16 +51,38 @@ pub(super) enum Term {
     PerSample,
 }
 
-/// Returns all pairs of a cell without and a cell with the addition. `times` returns how many times a step of the second cell contains
-/// the addition; `None` if two cells are no such pair.
-pub(super) fn pairs(cells: &[Cell], times: impl Fn(&Cell, &Cell) -> Option<f64>) -> Vec<Pair> {
-    let numbered = || cells.iter().enumerate();
-    let both = numbered().flat_map(|without| numbered().map(move |with| (without, with)));
-    let pair = |((without, a), (with, b)): ((usize, &Cell), (usize, &Cell))| {
-        let times = times(a, b)?;
-        Some(Pair { batch: a.x[0], times, cells: (without, with) })
+/// Returns the pairs of all cells with the addition. `times` returns how many times a step of a cell contains the addition; `None` if it
+/// has none of it. `same` says whether a cell without the addition differs from a cell with it in nothing else but the batch, which
+/// is the first setting.
+pub(super) fn pairs(
+    cells: &[Cell],
+    times: impl Fn(&Cell) -> Option<f64>,
+    same: impl Fn(&Cell, &Cell) -> bool,
+) -> Vec<Pair> {
+    let pair = |(with, cell): (usize, &Cell)| {
+        let (times, batch) = (times(cell)?, cell.x[0]);
+        let plain = cells.iter().enumerate().filter(|(_, of)| same(of, cell));
+        let without = around(plain.map(|(index, of)| (index, of.x[0])), batch)?;
+        Some(Pair { batch, times, without, with })
     };
-    both.filter_map(pair).collect()
+    cells.iter().enumerate().filter_map(pair).collect()
+}
+
+/// Returns the cells, of those with the given indices and batches, between which a step over `batch` samples is interpolated
+/// linearly, with their weights; `None` if the batch is beyond all of them.
+fn around(cells: impl Iterator<Item = (usize, f64)>, batch: f64) -> Option<[(usize, f64); 2]> {
+    let (mut below, mut above) = (None, None);
+    for (index, of) in cells {
+        if of <= batch && below.is_none_or(|(_, nearest)| of > nearest) {
+            below = Some((index, of));
+        }
+        if of >= batch && above.is_none_or(|(_, nearest)| of < nearest) {
+            above = Some((index, of));
+        }
+    }
+    let ((low, from), (high, to)) = (below?, above?);
+    let weight = if to > from { (batch - from) / (to - from) } else { 0.0 };
+    Some([(low, 1.0 - weight), (high, weight)])
 }
 
 /// Fits the addition to the pairs of cells; `None` without pairs. If the pairs do not determine both parameters, the addition
@@ -92,7 +131,7 @@ impl Additions<'_> {
             let Some([low, high]) = parameter.ci95 else { continue };
             let part = |pair: &Pair| {
                 let feature = if name == NAMES[0] { 1.0 } else { pair.batch };
-                (high - low) * feature * pair.times / means[pair.cells.1]
+                (high - low) * feature * pair.times / pair.steps(means).1
             };
             if self.pairs.iter().map(part).fold(0.0, f64::max) <= SMALL {
                 parameter.unidentified = None;
@@ -115,7 +154,7 @@ impl Additions<'_> {
         for _ in 0..ROUNDS {
             let mut sums = Sums::default();
             for (pair, weight) in self.pairs.iter().zip(&weights) {
-                let (without, with) = (means[pair.cells.0], means[pair.cells.1]);
+                let (without, with) = pair.steps(means);
                 let features = match self.only {
                     None => [pair.times, pair.times * pair.batch, 0.0],
                     Some(Term::Fixed) => [pair.times, 0.0, 0.0],
@@ -142,7 +181,7 @@ impl Additions<'_> {
     /// Returns the error of each pair, relative to the step with the addition.
     fn errors(&self, means: &[f64], [fixed, per_sample]: [f64; 2]) -> impl Iterator<Item = f64> {
         self.pairs.iter().map(move |pair| {
-            let (without, with) = (means[pair.cells.0], means[pair.cells.1]);
+            let (without, with) = pair.steps(means);
             (with - without - pair.times * (fixed + per_sample * pair.batch)) / with
         })
     }

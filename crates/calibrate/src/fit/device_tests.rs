@@ -90,6 +90,31 @@ fn the_fit_recovers_what_each_learner_adds_to_the_steps_of_others() {
     }
 }
 
+/// System: one learner with batches of 4, 16 and 64, two and four with batches of 4 and 32; each adds 0.3 ms and 5 us for each sample.
+/// Expectation: the batch of 32 counts, against steps of one learner between 16 and 64, so that both values are found; with batches of
+/// 4 and 100, which is beyond them, only the first counts.
+#[test]
+fn learners_are_compared_with_steps_between_the_batches_of_one_learner() {
+    let law = added(3e-4, 5e-6);
+    let timed = |several: [f64; 2]| {
+        let all = steps(|b, k| slowdown(law, b, k), &[4.0, 16.0, 32.0, 64.0, 100.0], 0.001, 8);
+        let kept = |sample: &Sample| {
+            let batch = sample.setting("batch");
+            let alone = [4.0, 16.0, 64.0].contains(&batch);
+            if sample.setting("learners") > 1.0 { several.contains(&batch) } else { alone }
+        };
+        sharing(&all.into_iter().filter(kept).collect::<Vec<_>>()).expect("a fit")
+    };
+    let both = timed([4.0, 32.0]);
+    let found = both.step().expect("a law");
+    assert!((found.fixed / 3e-4 - 1.0).abs() < 0.05, "{found:?}");
+    assert!((found.per_sample / 5e-6 - 1.0).abs() < 0.1, "{found:?}");
+    assert!(both.parameters.values().all(|of| of.unidentified.is_none()), "{both:?}");
+    assert_eq!(both.range["batch"], [4.0, 32.0]);
+    let first = timed([4.0, 100.0]);
+    assert!(first.parameters["fixed"].unidentified.is_some() && first.range["batch"] == [4.0, 4.0]);
+}
+
 /// System: 100 calibrations of learners that add 0.3 ms and 5 us for each sample. Expectation: the 95 % interval contains both in
 /// at least 88 of them (five standard errors below 95 are 84).
 #[test]

@@ -7,14 +7,12 @@ use super::laws::cells;
 use crate::measurement::Sample;
 use forebay_scenario::profile::Fit;
 
-/// Fits the time that each other learner adds to a step; `None` unless some batch was trained both by one learner and by several.
+/// Fits the time that each other learner adds to a step; `None` unless several learners were timed with a batch that one learner was
+/// timed with, or with one between two such batches.
 pub(super) fn sharing(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let cells = cells(samples, &["batch", "learners"], Sample::seconds_each);
-    let times = |alone: &Cell, beside: &Cell| {
-        let [batch, learners] = beside.x[..] else { return None };
-        (learners > 1.0 && alone.x == [batch, 1.0]).then_some(learners - 1.0)
-    };
-    let pairs = additions::pairs(&cells.cells, times);
+    let times = |beside: &Cell| Some(beside.x[1] - 1.0).filter(|others| *others > 0.0);
+    let pairs = additions::pairs(&cells.cells, times, |alone, _| alone.x[1] == 1.0);
     fit_in_range(cells, &pairs, Term::PerSample, draws)
 }
 
@@ -31,11 +29,9 @@ pub(super) fn averaging(samples: &[&Sample], draws: usize) -> Option<Fit> {
         at: sample.at,
     };
     let cells = Cells::new(samples.iter().map(observation).collect());
-    let times = |without: &Cell, with: &Cell| {
-        let [batch, learners, every] = with.x[..] else { return None };
-        (every > 0.0 && without.x == [batch, learners, 0.0]).then_some(learners / every)
-    };
-    let pairs = additions::pairs(&cells.cells, times);
+    let times = |with: &Cell| (with.x[2] > 0.0).then(|| with.x[1] / with.x[2]);
+    let same = |without: &Cell, with: &Cell| without.x[1..] == [with.x[1], 0.0];
+    let pairs = additions::pairs(&cells.cells, times, same);
     fit_in_range(cells, &pairs, Term::Fixed, draws)
 }
 
@@ -47,9 +43,12 @@ fn fit_in_range(
     draws: usize,
 ) -> Option<Fit> {
     let mut fit = additions::fit(&cells, pairs, only, draws)?;
-    cells.keep(|index| pairs.iter().any(|pair| [pair.cells.0, pair.cells.1].contains(&index)));
+    cells.keep(|index| pairs.iter().any(|pair| pair.uses(index)));
     fit.samples = cells.count() as u64;
-    let ends = |(index, name): (usize, &str)| Some((name.to_owned(), cells.range(index)?));
-    fit.range = [(0, "batch"), (1, "learners")].into_iter().filter_map(ends).collect();
+    // Batches between which steps without the addition were interpolated had none of it.
+    let batches = pairs.iter().map(|pair| pair.batch);
+    let ends = [batches.clone().fold(f64::INFINITY, f64::min), batches.fold(0.0, f64::max)];
+    let learners = cells.range(1).map(|learners| ("learners".to_owned(), learners));
+    fit.range = learners.into_iter().chain([("batch".to_owned(), ends)]).collect();
     Some(fit)
 }

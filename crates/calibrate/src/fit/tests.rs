@@ -86,6 +86,30 @@ fn a_step_grows_from_the_largest_batch_that_the_floor_binds() {
     assert!(why.contains("measure larger batches"), "{why}");
 }
 
+/// System: steps of LeNet-5 on an H200, far from any line: 188 us in batches of 16, 176 us in batches of 64. Expectation: the draws
+/// of the law lie as much above it as below it.
+#[test]
+fn drawn_step_laws_lie_around_a_law_that_fits_badly() {
+    let mut samples = Vec::new();
+    for _ in 0..6 {
+        for (batch, each) in [(16.0, 188e-6), (64.0, 176e-6), (128.0, 236e-6), (256.0, 301e-6)] {
+            let labels = [("model", "lenet5"), ("device", "cuda-0-fp32-graph")];
+            samples.push(sample("step", &labels, &[("batch", batch)], each));
+        }
+    }
+    wobble(&mut samples);
+    let profile = fitted(&samples);
+    let fit = &profile.step["lenet5"]["cuda-0-fp32-graph"];
+    let seconds = |fit: &Fit, batch: f64| fit.step().expect("a law").seconds(batch);
+    for batch in [16.0, 64.0, 128.0, 256.0] {
+        let drawn = (0..fit.draws.len()).map(|draw| seconds(&fit.drawn(draw), batch));
+        let mut drawn: Vec<f64> = drawn.collect();
+        drawn.sort_by(f64::total_cmp);
+        let middle = drawn[drawn.len() / 2] / seconds(fit, batch);
+        assert!((middle - 1.0).abs() < 0.025, "{batch}: {middle}");
+    }
+}
+
 /// System: a disk that serves 500 requests or 100 MB per second, whatever the number of readers, as throttles and quotas do.
 /// Expectation: this limit is identified; the time of a single request is not, and a reason is given.
 #[test]
