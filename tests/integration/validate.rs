@@ -208,13 +208,13 @@ fn predictions_of_the_shipped_live_runs_meet_the_accuracy_claims_of_the_readme()
     assert!((figure(&again["pace"], "decode") - 1.0896).abs() < 5e-3, "{}", again["pace"]);
 }
 
-/// System: the live runs on an H100 behind the guide's table; a third of the usual number of predictions. Expectation: at least 22 held-out points count, with a mean error
-/// of at most 3 %, at most 12 % at each, and a naive model at least five times as wrong; intervals hold 85 % of the runs.
+/// System: the live runs on an H200 behind the guide's table; a third of the usual number of predictions. Expectation: at least 21 held-out points
+/// count, with a mean error of at most 5 %, at most 14 % at each, and a naive model at least five times as wrong; intervals hold 75 % of the runs.
 #[test]
 fn predictions_of_the_shipped_gpu_runs_meet_the_accuracy_claims_of_the_guide() {
     let place = Place::new();
     fs::create_dir(place.path("out")).expect("a directory");
-    let runs = repository("calibrate/profiles/h100/runs.jsonl");
+    let runs = repository("calibrate/profiles/h200/runs.jsonl");
     fs::copy(runs, place.path("out/runs.jsonl")).expect("the shipped runs");
     let plan = repository("calibrate/plans/validate-gpu.toml");
     let plan = fs::read_to_string(plan).expect("the shipped plan");
@@ -223,7 +223,7 @@ fn predictions_of_the_shipped_gpu_runs_meet_the_accuracy_claims_of_the_guide() {
     let fewer = plan.replace("predictions = 60", "predictions = 20");
     assert_ne!(fewer, plan);
     place.write("plan.toml", &fewer);
-    let profile = repository("calibrate/profiles/h100/profile.toml").display().to_string();
+    let profile = repository("calibrate/profiles/h200/profile.toml").display().to_string();
     let arguments =
         ["validate", "plan.toml", "--profile", &profile, "--output", "out", "--format", "json"];
     let mut command = place.forebay(&arguments);
@@ -231,11 +231,11 @@ fn predictions_of_the_shipped_gpu_runs_meet_the_accuracy_claims_of_the_guide() {
     let found: serde_json::Value = serde_json::from_slice(&done.get_output().stdout).expect("JSON");
     let verdict = &found["verdict"];
     let figure = |name: &str| verdict[name].as_f64().expect(name);
-    assert!(verdict["points"].as_u64().is_some_and(|points| points >= 22), "{verdict}");
+    assert!(verdict["points"].as_u64().is_some_and(|points| points >= 21), "{verdict}");
     let mean = figure("mean_error");
-    assert!(mean <= 0.03 && figure("naive_mean_error") > 5.0 * mean, "{verdict}");
-    assert!(verdict["worst"][1].as_f64().is_some_and(|worst| worst <= 0.12), "{verdict}");
-    assert!(figure("coverage") > 0.85 && figure("half_width") < 0.08, "{verdict}");
+    assert!(mean <= 0.05 && figure("naive_mean_error") > 5.0 * mean, "{verdict}");
+    assert!(verdict["worst"][1].as_f64().is_some_and(|worst| worst <= 0.14), "{verdict}");
+    assert!(figure("coverage") > 0.75 && figure("half_width") < 0.08, "{verdict}");
 }
 
 #[test]
