@@ -301,7 +301,7 @@ fn respelled(table: &Table) -> Table {
     each(table, &spell)
 }
 
-/// Returns the file with all times longer, and all rates smaller by the same factor.
+/// Returns the file with all times ten times as long, and all rates a tenth.
 fn slower(table: &Table) -> Table {
     let spell = |text: &str| {
         let (digits, unit) = text.split_once(' ')?;

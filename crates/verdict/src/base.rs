@@ -62,8 +62,8 @@ impl Budget {
         self.most.saturating_sub(self.spent)
     }
 
-    /// Returns the events that each replication of each of several trials may take that run at the same time, in a base run's
-    /// number of replications; at least as many as the base run took, which a lever at least deserves.
+    /// Returns at how many events each replication is cut of `trials` trials that run at the same time. They share the events that are
+    /// left, but each may take as many as the base run took.
     pub(crate) fn each_of(&self, trials: usize, base: &Base) -> u64 {
         (self.left() / trials as u64).max(base.events()) / base.outcomes.len() as u64
     }
@@ -153,7 +153,8 @@ impl<'a> Base<'a> {
         } else {
             let steps = steps_of(outcomes, job);
             let enough = number_of_replications(scenario, outcomes, job);
-            if written_known || !has_other_ends(scenario, job) {
+            // Another job may end before this one.
+            if written_known || scenario.jobs.len() == 1 {
                 base.outcomes = outcomes[..enough].to_vec();
                 base.report = summarise(&base.scenario, &base.outcomes, 0.0);
                 base.measure();
@@ -452,7 +453,8 @@ fn warm(scenario: &Scenario, job: usize, least_events: u64) -> Vec<f64> {
     }
 }
 
-/// Returns whether object stores serve requests that they have saved before a run, so many of what a job reads in it that they may matter.
+/// Returns whether object stores begin a run with tokens for more than a small share of the requests that the job makes in it: a run that
+/// spends them is faster than the long run.
 fn has_tokens(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> bool {
     let reads = scenario.storage.iter().enumerate();
     let limits = reads.filter(|(index, _)| scenario.uses(&scenario.jobs[job], *index).reads);
@@ -482,11 +484,6 @@ fn held(outcomes: &[Outcome], job: usize) -> usize {
     };
     let copies = outcomes.iter().flat_map(|of| &of.jobs).filter(|of| of.job == job);
     copies.map(held).max().unwrap_or(0).max(1)
-}
-
-/// Returns whether there are jobs beside this one, which may end before it.
-fn has_other_ends(scenario: &Scenario, job: usize) -> bool {
-    (0..scenario.jobs.len()).any(|index| index != job)
 }
 
 /// Returns the number of replications that are compared: one if it alone knows the step time well, and otherwise all.

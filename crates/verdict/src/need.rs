@@ -16,6 +16,7 @@ use super::numbers::{
 };
 use super::rules;
 use super::search::{candidates, is_of_input};
+use super::trial::input_waits;
 
 /// What was found about the needs of a job.
 #[derive(Debug, Clone, Default)]
@@ -99,17 +100,6 @@ impl Search<'_, '_> {
 fn drained(shown: &JobReport) -> f64 {
     let rates = shown.figures.samples_per_second.mean.zip(shown.length.long_run_samples_per_second);
     rates.map_or(0.0, |(rate, lasting)| (1.0 - lasting / rate).max(0.0))
-}
-
-/// Returns the share of time that a job waits for input, and the half-width of its 95 % interval.
-pub(crate) fn input_waits(report: &Report, job: usize) -> [f64; 2] {
-    let stall = &report.jobs[job].figures.stall;
-    let input = stall.causes.iter().filter(|(of, _)| of.cause.is_input());
-    let waits: f64 = input.filter_map(|(_, share)| share.mean).sum();
-    // Without an interval anything may be true that has been seen at all.
-    let half = |[low, high]: [f64; 2]| (high - low) / 2.0;
-    let part = stall.total.ci95.zip(stall.total.mean).map(|(ci, total)| half(ci) / total);
-    [waits, if waits > 0.0 { waits * part.unwrap_or(1.0) } else { 0.0 }]
 }
 
 /// Returns the needs of the base run's job; `None` if it does not wait for input.

@@ -72,7 +72,8 @@ pub const LEAST_EVENTS: u64 = 15_000_000;
 /// A verdict may take this many times the events of the base run.
 pub(crate) const RUNS: u64 = 10;
 
-/// A verdict must afford at least this number of trials, so caches are not filled before each of them if that takes more.
+/// Number of trials that a verdict must be able to pay for. If filling the caches before each trial takes more, trials begin with
+/// empty caches.
 pub(crate) const TRIALS: u64 = 40;
 
 /// Parts of these events until which it finds what helps, what limits the job then, and what the job needs; what one leaves, the
@@ -128,7 +129,7 @@ pub(crate) const PLENTY: [f64; 5] = [2.0, 4.0, 8.0, 16.0, 32.0];
 /// known to less than a fifth.
 pub(crate) const STEP: f64 = 1.1;
 
-/// Part of the events of a search for needs that a run may take in which amounts are confirmed.
+/// A long run that confirms needs may take one part in this number of the events that are left.
 pub(crate) const LASTING: u64 = 30;
 
 /// Number of times that amounts are made small and then tried together in a long run. Those of short runs may be too small by a step or

@@ -5,13 +5,12 @@ use rayon::prelude::*;
 
 use super::base::{Base, Budget, Extent, RARE};
 use super::lever::Lever;
-use super::need::input_waits;
 use super::numbers::{
     AT_ONCE, BUSY, CHOICES, COARSE, FEW, FINE, FIRST, HALF, MENTIONED, MOST_WHOLE, SAME, UNLIKELY,
     WORTH,
 };
 use super::rules::{self, Reach};
-use super::trial::Effect;
+use super::trial::{Effect, input_waits};
 
 /// A lever that was tried.
 #[derive(Debug, Clone)]
@@ -151,7 +150,7 @@ pub(crate) fn search(base: &Base, levers: &[Lever], budget: &mut Budget) -> Foun
     found
 }
 
-/// Tries candidates, first all of them in short runs, then those that help in whole ones; those that save most come first.
+/// Tries all candidates in short runs, and then those that help, or may help, in whole runs. Returns them sorted by what they save.
 fn trials(base: &Base, candidates: &[Candidate], budget: &mut Budget) -> Found {
     // The rest of the events is for the trials that are printed.
     let most_first = budget.spent + (FIRST * budget.left() as f64) as u64;
@@ -246,7 +245,8 @@ fn sort(tried: &mut [Tried], computing_last: bool) {
     tried[..same].sort_by_key(|of| of.lever.kind());
 }
 
-/// Returns the lever that helps most once the changes of the first one are made; `found` are the levers that help before.
+/// Returns the lever that saves most in the scenario to which the first lever of `found` has been applied: the next limit. `found`
+/// has the levers that were tried on the base run.
 pub(crate) fn next(
     base: &Base,
     found: &Found,

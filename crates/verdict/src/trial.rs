@@ -151,6 +151,17 @@ pub(crate) fn long_run(shown: &JobReport) -> Option<(f64, [f64; 2])> {
     Some((after, [(after - half).max(0.0), after + half]))
 }
 
+/// Returns the share of time that a job waits for input, and the half-width of its 95 % interval.
+pub(crate) fn input_waits(report: &Report, job: usize) -> [f64; 2] {
+    let stall = &report.jobs[job].figures.stall;
+    let input = stall.causes.iter().filter(|(of, _)| of.cause.is_input());
+    let waits: f64 = input.filter_map(|(_, share)| share.mean).sum();
+    // Without an interval the half-width is as large as the waits themselves.
+    let half = |[low, high]: [f64; 2]| (high - low) / 2.0;
+    let part = stall.total.ci95.zip(stall.total.mean).map(|(ci, total)| half(ci) / total);
+    [waits, if waits > 0.0 { waits * part.unwrap_or(1.0) } else { 0.0 }]
+}
+
 /// Returns the mean step times of groups of consecutive steps, in the base run and in the trial.
 fn paired(base: &[Outcome], then: &[Outcome], job: usize, range: Range<usize>) -> Vec<(f64, f64)> {
     if range.is_empty() {

@@ -116,7 +116,7 @@ impl BesideSettings {
         })
     }
 
-    /// Returns the label of its cells: `step`, `decode` or `step-decode`.
+    /// Returns what goes on beside the copies, as cells of the profile name it: `step`, `decode` or `step-decode`.
     fn label(&self) -> String {
         let parts = [self.model.as_ref().map(|_| "step"), self.decode.map(|_| "decode")];
         parts.into_iter().flatten().collect::<Vec<_>>().join("-")

@@ -186,8 +186,8 @@ mod tests {
         assert!((1..=4).contains(&spare.len()), "{}", spare.len());
     }
 
-    /// System: nobody takes a batch. Expectation: the threads stop at the batches that they may decode ahead, and go on when these
-    /// are dropped.
+    /// System: one thread, of whose batches one is used and the others are dropped, five times. Expectation: the thread decodes on each
+    /// time, so that another batch comes.
     #[test]
     fn threads_wait_until_decoded_batches_are_taken_or_dropped() {
         let decoding = Decoding::new(1, 32, 8);

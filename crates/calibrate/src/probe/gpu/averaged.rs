@@ -24,7 +24,7 @@ pub(super) fn train(
     let before = board.free()?;
     let batches = [task.batch];
     let network = network_of(task.model)?;
-    // What learners begin with is kept between trials, because drawing it takes longer than training.
+    // The initial parameters of learners are kept between trials, because drawing them takes longer than training.
     let program = compile(&network, task.batch, task.precision);
     let (content, form) = board.begun.of(&network, &program, task).1.arriving(network.feed);
     let training = task.averaging(board.number, &batches, every, (content.len(), form));

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Size of the memory from which copies take their bytes, one part after the other [B]. It is more than caches hold, because a loader's
-/// batches are.
+/// Size of the memory that copies read, one part after the other [B]. It is larger than a processor's caches, because the batches of a
+/// loader are no longer in them when they are copied.
 const BEYOND_CACHES: usize = 512 << 20;
 /// Largest number of lanes, as in live runs.
 const MOST_LANES: usize = 64;
@@ -100,7 +100,8 @@ impl Sources {
         Ok(Copied { times: done, seconds: start.elapsed().as_secs_f64(), ..Copied::default() })
     }
 
-    /// Times copies from ordinary memory, each of which this thread waits for: of the decoded batches, or of parts of memory.
+    /// Times copies from ordinary memory, each of which begins when the one before has arrived. They copy the batches that threads
+    /// have decoded, or, if no threads decode, one part of the memory after the other.
     fn awaited(
         &self,
         line: &Line,
