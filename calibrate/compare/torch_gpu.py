@@ -423,7 +423,7 @@ def all_tasks(options):
              "fused-attention": options.fused_attention, "fused-optimizer": options.fused_optimizer}
     stages = [(modes, {model: tuple(of for of in SETTINGS[model] if given[of]) for model in MODELS})]
     if options.fast:
-        # With all settings, the faster mode will do.
+        # The fastest settings are timed in the faster mode only.
         stages = [(modes, dict.fromkeys(MODELS, ())), (modes[-1:], {model: tuple(SETTINGS[model]) for model in MODELS})]
     return [(point, mode, settings[point[0]])
             for modes, settings in stages for point in options.points for mode in modes]

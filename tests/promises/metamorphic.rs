@@ -11,7 +11,7 @@ use crate::tally::{Promise, Seen};
 
 /// Events that a verdict may always take.
 const EVENTS: u64 = 500_000;
-/// Relative difference of step times beyond their intervals that counts as none: what begins otherwise ends otherwise.
+/// Relative difference of step times that is allowed beyond their intervals, because runs do not end at the same point of a step.
 const SLACK: f64 = 0.01;
 /// Savings that differ by less are equal.
 const EQUAL: f64 = 0.02;
@@ -82,7 +82,7 @@ pub(crate) fn check(system: &System, bounds: Bounds) -> Checked {
     let Ok(table) = system.file.text().parse::<Table>() else { return Checked::default() };
     let mut check = Check { system, bounds, base, done: Checked::default() };
     check.done.text.clone_from(&check.base.verdicts[0].text);
-    // What is pasted repeats how the file writes amounts.
+    // Printed changes spell amounts as the file does, so they are not compared.
     let expected = check.base.bytes();
     // Tables are written in the order of their keys.
     check.same("order of keys", &toml(&table), &expected);
@@ -193,7 +193,7 @@ impl Check<'_> {
         self.see(Promise::SameAnswer, is_kept, &format!("{what}, first limit"), detail);
     }
 
-    /// Checks that more of a resource makes no job slower that is alone.
+    /// Checks in a scenario of one job that more of a resource does not make the job slower.
     fn more(&mut self) {
         if self.base.scenario.jobs.len() > 1 {
             return;

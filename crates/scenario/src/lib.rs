@@ -21,7 +21,6 @@ mod background;
 pub mod change;
 mod check;
 pub mod cluster;
-mod copies;
 pub mod dataset;
 pub mod distribution;
 mod document;

@@ -23,7 +23,9 @@ use super::sweep::AxisSettings;
 use super::tiers::Parts;
 use crate::role::Role;
 
-use super::{Background, Dataset, Fault, Job, Layout, Run, Scenario, Storage};
+use super::{
+    Background, Cluster, Dataset, Fault, Job, Layout, Operation, Run, Scenario, Stage, Storage,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -298,6 +300,29 @@ impl ScenarioSettings {
         entries(&self.fault).iter().map(resolve).collect()
     }
 
+    /// Returns the cluster with the bandwidth of copies to devices that the profile measured beside as many decoding threads as the
+    /// jobs have on a node. Nodes keep a bandwidth that the scenario writes.
+    fn slow_copies(check: Check<'_>, parts: Parts<'_>, mut cluster: Cluster) -> Cluster {
+        let Some(profile) = check.profile else { return cluster };
+        let datasets = |job: &Job| parts.datasets.get(job.dataset)?.as_ref();
+        let jobs = parts.jobs.iter().flatten().filter(|job| job.copies_to_devices());
+        let decoders =
+            jobs.filter_map(|job| Some(decoders(job, datasets(job)?))).max().unwrap_or(0);
+        let written = |path: &[&str]| check.find(path).is_some();
+        if decoders == 0 || written(&["cluster", "node", "pcie"]) {
+            return cluster;
+        }
+        let groups = cluster.groups.iter_mut();
+        let groups = groups.filter(|of| !written(&["cluster", "group", &of.name, "node", "pcie"]));
+        for node in [&mut cluster.node].into_iter().chain(groups.map(|group| &mut group.node)) {
+            // More threads than cores do not decode at the same time.
+            if let Some(slow) = profile.copy_bandwidth(decoders.min(node.cores)) {
+                node.pcie = slow;
+            }
+        }
+        cluster
+    }
+
     /// Checks that every job that waits for other jobs eventually begins.
     fn check_order(&self, check: Check<'_>, run: Option<&Run>, jobs: &[Option<Job>]) {
         let Some(index) = endless(run, jobs) else { return };
@@ -328,4 +353,14 @@ impl ScenarioSettings {
 /// Returns the elements of an array; an empty slice if the array is missing.
 pub(super) fn entries<T>(field: &Field<List<T>>) -> &[Field<T>] {
     field.get().map_or(&[], |list| &list.0)
+}
+
+/// Returns the number of threads that decode images for one job copy on a node.
+fn decoders(job: &Job, dataset: &Dataset) -> u32 {
+    let decodes = |stage: &&Stage| {
+        let mut work = stage.per_sample.iter().chain(&stage.per_item);
+        work.any(|operation| matches!(operation, Operation::Decode(_)))
+    };
+    let workers = job.loader.stages.iter().filter(decodes).map(|stage| stage.workers);
+    dataset.image.map_or(0, |_| workers.sum::<u32>().saturating_mul(job.loaders_per_node()))
 }

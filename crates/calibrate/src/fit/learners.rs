@@ -45,7 +45,7 @@ fn fit_in_range(
     let mut fit = additions::fit(&cells, pairs, only, draws)?;
     cells.keep(|index| pairs.iter().any(|pair| pair.uses(index)));
     fit.samples = cells.count() as u64;
-    // Batches between which steps without the addition were interpolated had none of it.
+    // Batches of cells without the addition, between which steps are interpolated, say nothing of where it was measured.
     let batches = pairs.iter().map(|pair| pair.batch);
     let ends = [batches.clone().fold(f64::INFINITY, f64::min), batches.fold(0.0, f64::max)];
     let learners = cells.range(1).map(|learners| ("learners".to_owned(), learners));

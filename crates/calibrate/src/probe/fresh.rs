@@ -20,7 +20,7 @@ pub(super) struct Decoding {
     threads: usize,
     resize: u32,
     images: Set,
-    /// Memory of batches between trials: new memory would cost its first pages in each of them.
+    /// Memory of batches, kept between trials, because the first write to each page of new memory is slow.
     spare: Mutex<Vec<Vec<u8>>>,
 }
 

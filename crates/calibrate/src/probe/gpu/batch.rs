@@ -51,7 +51,7 @@ impl Batch {
     }
 }
 
-/// Content of the slot of parameters, and a batch.
+/// What a learner begins with: its initial parameters as the GPU stores them, and its batch.
 pub(super) type Beginning = (Rc<Vec<u8>>, Rc<Batch>);
 
 /// Returns the bytes of `values` as a device stores them: 32-bit integers if they are tokens, otherwise 32-bit

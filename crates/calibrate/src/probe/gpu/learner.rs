@@ -42,7 +42,8 @@ impl Learners {
         })
     }
 
-    /// Sets up the learners. `begin` returns what the program of a learner (the number) begins with for this number of samples.
+    /// Sets up the learners. `begin(program, samples, number)` returns what learner `number` begins with in the program for batches of
+    /// `samples`.
     pub(super) fn begun(
         gpu: &Gpu,
         of: &Training<'_>,
