@@ -70,7 +70,7 @@
 //! | [`plot`] | plot | figures from rows | `metric` |
 //! | [`reference`] | | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
 //! | [`template`] | | first files for a new user, generated from a few answers | `catalogue`, `metric`, `plot`, `probe`, `scenario` |
-//! | [`cli`] | | the command line: commands, options and their help | |
+//! | [`cli`] | | the command line: commands, options and their help | `units` |
 //! | [`commands`] | | the commands: files, standard output, progress | everything |
 //!
 //! # Invariants

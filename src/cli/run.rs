@@ -2,8 +2,10 @@
 
 use super::format::ReportFormat;
 use super::scenario::ScenarioArgs;
+use crate::units::{Quantity, Time, UnitError};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Simulate a scenario and report what happened.
 #[derive(Debug, Args)]
@@ -48,13 +50,24 @@ pub struct Run {
     /// How to find the bottleneck; always `quick` with --uncertainty
     #[arg(long, value_enum, default_value_t = VerdictKind::Full)]
     pub verdict: VerdictKind,
+    /// Begin no further trial of the verdict after this time, such as "30 s"; the report says so if
+    /// that leaves something out, since another run may then say something else
+    #[arg(long, value_name = "TIME", conflicts_with = "uncertainty", value_parser = verdict_time)]
+    pub verdict_time: Option<Duration>,
+}
+
+/// Reads the time that a verdict may take.
+fn verdict_time(text: &str) -> Result<Duration, String> {
+    let time: Quantity<Time> = text.parse().map_err(|error: UnitError| error.to_string())?;
+    Duration::try_from_secs_f64(time.si())
+        .map_err(|_| "a verdict needs a time from 0 s on".to_owned())
 }
 
 /// How the bottleneck is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum VerdictKind {
-    /// Relax the limits that may be the bottleneck, in short runs that together take at most the
-    /// events of one replication or 350,000 events, whichever is more
+    /// Change the keys that may be the bottleneck, simulate again and compare, until the answer is
+    /// certain or 10 million events are spent, or ten times those of the run if that is more
     Full,
     /// Estimate the bottleneck from the causes of stalls
     Quick,

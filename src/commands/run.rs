@@ -10,7 +10,10 @@ use crate::scenario::{self, Override, Scenario, printable_line};
 use crate::sim;
 use crate::verdict;
 use rayon::prelude::*;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     for path in [&run.output, &run.trace, &run.figure] {
@@ -36,6 +39,10 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     let mut report = report::summarise(&scenario, &outcomes, begin.elapsed().as_secs_f64());
     let without_step = chosen.filter(|&job| !report::choose_job(&mut report, &scenario, job));
     let watch = VerdictWatch::new(quiet || run.verdict == VerdictKind::Quick, interim(&report));
+    let late = Arc::new(AtomicBool::new(false));
+    if let Some(time) = run.verdict_time {
+        raise_after(time, &late)?;
+    }
     let options = verdict::Options {
         quick: run.verdict == VerdictKind::Quick,
         others: run.job.is_none(),
@@ -43,6 +50,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         collectives: Some(&collectives),
         told: Some(&|job, share| watch.tell(job, share)),
         least_events: None,
+        late: Some(&*late),
     };
     let asked = (&scenario, &outcomes[..], &report);
     let verdicts = pool.install(|| verdict::find_all(opened.source(), asked, &options));
@@ -70,6 +78,23 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         return Err(Failure::Interrupted(kept));
     }
     Ok(())
+}
+
+/// Raises a flag after some time, in a thread.
+fn raise_after(time: Duration, flag: &Arc<AtomicBool>) -> Result<(), Failure> {
+    if time.is_zero() {
+        flag.store(true, Ordering::Relaxed);
+        return Ok(());
+    }
+    let flag = Arc::clone(flag);
+    let wait = move || {
+        thread::sleep(time);
+        flag.store(true, Ordering::Relaxed);
+    };
+    let started = thread::Builder::new().name("verdict time".to_owned()).spawn(wait);
+    let refused =
+        |error| Failure::Machine(format!("--verdict-time: no thread can be started: {error}"));
+    started.map(drop).map_err(refused)
 }
 
 /// Returns the number of runs whose outcomes must fit into memory: runs with sampled parameters, or replications. It is at least

@@ -34,6 +34,7 @@ pub(crate) const FEW_EVENTS: Options = Options {
     collectives: None,
     least_events: Some(4_000_000),
     told: None,
+    late: None,
 };
 
 /// Returns the report and the verdict of a case.
@@ -137,6 +138,26 @@ fn only_a_full_verdict_lists_gains_from_changing_limits() {
         let first = said.split_whitespace().take(6).collect::<Vec<_>>().join(" ");
         assert!(shown(&["--verdict", kind]).contains(&first), "{first}");
     }
+}
+
+#[test]
+fn a_time_limit_ends_the_trials_and_the_report_says_so() {
+    // System: the sample scenario. Expectation: without time the verdict is an estimate that names the option; with more than it takes,
+    // the report is the same as without the option.
+    let place = Place::new();
+    let shown = |options: &[&str]| {
+        let run = [&["run", "s.toml", "-q"][..], options].concat();
+        let out = place.forebay(&run).assert().success();
+        String::from_utf8_lossy(&out.get_output().stdout).into_owned()
+    };
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let none = words(&shown(&["--verdict-time", "0 s"]));
+    assert!(none.contains("`--verdict-time` ended before the first trial"), "{none}");
+    let verdict = |options: &[&str]| shown(options).split("\n\n").next().map(str::to_owned);
+    assert_eq!(verdict(&["--verdict-time", "10 min"]), verdict(&[]));
+    let wrong = place.forebay(&["run", "s.toml", "--verdict-time", "30"]).assert().code(2);
+    let said = String::from_utf8_lossy(&wrong.get_output().stderr).into_owned();
+    assert!(said.contains("--verdict-time") && said.contains("\"30 s\""), "{said}");
 }
 
 /// Ranks that wait for the slowest rank in each step, whose time varies by half.

@@ -52,6 +52,8 @@ pub(crate) struct System {
 pub(crate) struct Bounds {
     /// Events of a long run.
     pub(crate) long: u64,
+    /// Events that a verdict may always take, in place of the default.
+    pub(crate) verdict: Option<u64>,
     /// Events of the user's run, beyond which a scenario is left out.
     pub(crate) largest: u64,
 }
@@ -84,7 +86,11 @@ pub(crate) fn check(system: &System, bounds: Bounds) -> Checked {
     let report = summarise(&scenario, &outcomes, 0.0);
     let source =
         verdict::Source { file: &system.file, overrides: &[], reading: Reading::default() };
-    let options = verdict::Options { others: true, ..verdict::Options::default() };
+    let options = verdict::Options {
+        others: true,
+        least_events: bounds.verdict,
+        ..verdict::Options::default()
+    };
     let mut found = verdict::find_all(source, (&scenario, &outcomes, &report), &options);
     if found.is_empty() || found[0].quick {
         return left_out("no verdict");

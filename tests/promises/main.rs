@@ -63,6 +63,9 @@ struct Arguments {
     /// Events of a random scenario's own run, at most.
     #[arg(long, default_value_t = LARGEST_RANDOM)]
     random: u64,
+    /// Events that a verdict may always take, in place of the default.
+    #[arg(long)]
+    verdict: Option<u64>,
     /// Folder to write each random scenario into, with what was seen.
     #[arg(long)]
     write: Option<PathBuf>,
@@ -79,6 +82,7 @@ const FEW: Arguments = Arguments {
     long: 150_000,
     largest: 3_000_000,
     random: 20_000,
+    verdict: None,
     write: None,
 };
 
@@ -115,7 +119,8 @@ fn main() -> ExitCode {
 /// Checks all scenarios that are asked for, and says what was seen of each unless they are `few`.
 fn check_all(arguments: &Arguments, few: bool) -> Vec<Checked> {
     let sources = sources(arguments);
-    let bounds = Bounds { long: arguments.long, largest: arguments.largest };
+    let Arguments { long, verdict, largest, .. } = *arguments;
+    let bounds = Bounds { long, verdict, largest };
     let done = AtomicUsize::new(0);
     let one = |source: &Source| {
         let system = match source {

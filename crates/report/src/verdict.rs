@@ -21,8 +21,11 @@ pub struct Verdict {
     pub without_effect: Vec<String>,
     /// Names of the limits whose change may save time or not: the trials varied too much to tell.
     pub uncertain: Vec<String>,
-    /// Names of the limits whose change may help, but was not tried, because the verdict had no events left.
+    /// Names of the limits whose change may help, but was not tried, because the verdict had no events or no time left.
     pub not_tried: Vec<String>,
+    /// Whether `--verdict-time` ended the trials: the same run may then give another verdict on another machine.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub time_ended: bool,
     /// What the job needs so that it does not wait for input: with all of these changes together it waits at most 2 % of the time. Empty
     /// if it does not wait, or if no amounts suffice.
     pub needs: Vec<Need>,

@@ -29,6 +29,9 @@ pub struct Options<'a> {
     pub collectives: Option<&'a IdleCollectives>,
     /// Events that a verdict on a job may always take, in place of [`LEAST_EVENTS`].
     pub least_events: Option<u64>,
+    /// Lets no further trial begin once it is true, although events are left. The verdict then depends on the speed of the machine,
+    /// and says so.
+    pub late: Option<&'a AtomicBool>,
     /// Receives the progress, after each group of trials.
     pub told: Option<Told<'a>>,
 }
@@ -39,9 +42,18 @@ impl Options<'_> {
         self.least_events.unwrap_or(LEAST_EVENTS)
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    /// Returns whether the time limit has come.
+    pub(crate) fn is_late(&self) -> bool {
+        is_raised(self.late)
     }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        is_raised(self.stop)
+    }
+}
+
+fn is_raised(flag: Option<&AtomicBool>) -> bool {
+    flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 /// Causes of stalls that come only at times.
@@ -49,17 +61,20 @@ pub(crate) const RARE: [Cause; 3] = [Cause::Restart, Cause::Checkpoint, Cause::F
 
 /// Events that simulations may take, and have taken.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Budget {
+pub(crate) struct Budget<'a> {
     /// Events that the whole verdict may take.
     pub(crate) all: u64,
     /// Events until which its present part must end.
     pub(crate) most: u64,
     pub(crate) spent: u64,
+    /// Ends it, although events are left, once it is true.
+    pub(crate) late: Option<&'a AtomicBool>,
 }
 
-impl Budget {
+impl Budget<'_> {
+    /// Returns the events that are left; none after the time limit.
     pub(crate) fn left(&self) -> u64 {
-        self.most.saturating_sub(self.spent)
+        if is_raised(self.late) { 0 } else { self.most.saturating_sub(self.spent) }
     }
 
     /// Returns at how many events each replication is cut of `trials` trials that run at the same time. They share the events that are

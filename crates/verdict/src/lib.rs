@@ -61,20 +61,24 @@ pub fn find_all(
     }
     let question = (scenario, outcomes, report);
     let found = judge(source, question, job, options);
+    let estimate = |why| vec![words::estimate((scenario, report, job), Some(why))];
     if options.is_stopped() {
-        return vec![words::estimate((scenario, report, job), Some("trials were interrupted"))];
+        return estimate("trials were interrupted");
     }
-    let Some(found) = found else {
-        return vec![words::estimate(
-            (scenario, report, job),
-            Some("the run is too short for trials"),
-        )];
-    };
+    let Some(found) = found else { return estimate("the run is too short for trials") };
+    if found.time_ended && tried_nothing(&found) {
+        return estimate("`--verdict-time` ended before the first trial");
+    }
     let mut all = vec![found];
     if options.others {
         all.extend(others(source, question, job, options));
     }
     all
+}
+
+/// Returns whether a verdict rests on no trial at all.
+fn tried_nothing(verdict: &Verdict) -> bool {
+    verdict.limits.is_empty() && verdict.without_effect.is_empty() && verdict.uncertain.is_empty()
 }
 
 /// Returns the verdict on one job; `None` if its base run completes no step.
@@ -88,7 +92,7 @@ fn judge(
     let all = options.least_events().max(RUNS * base.events());
     // What one part leaves, the next ones may take.
     let [search_ends, next_ends, _] = PARTS.map(|part| (part * all as f64) as u64);
-    let mut budget = Budget { all, most: search_ends, spent: base.spent };
+    let mut budget = Budget { all, most: search_ends, spent: base.spent, late: options.late };
     base.tell(&budget);
     let as_written = words::Speed::of(&base);
     if let Some(varied) = base.varied() {
@@ -112,6 +116,7 @@ fn judge(
     if needs.gave_up {
         verdict.not_tried.push("what input needs".to_owned());
     }
+    verdict.time_ended = options.is_late();
     verdict.in_step = base.is_varied.then_some(as_written.step_time);
     verdict.text = words::text(&base, question.2, &verdict);
     Some(verdict)
@@ -138,16 +143,18 @@ fn others(
     let short = |&index: &usize| {
         let base = Base::new(source, question, index, options)?;
         let most = options.least_events().max(RUNS * base.events()) / 2;
-        let mut budget = Budget { all: most, most, spent: base.spent };
+        let mut budget = Budget { all: most, most, spent: base.spent, late: options.late };
         let levers = lever::all(source, scenario, index);
         let found = search::search(&base, &levers, &mut budget);
         let mut verdict = statement(&base, &found, None, &Needs::default(), budget.spent);
         verdict.text = words::line(&base, &verdict);
         Some(verdict)
     };
-    let mut found: Vec<Verdict> = all.iter().take(MOST_OTHERS).filter_map(short).collect();
-    let rest: Vec<&str> =
-        all.iter().skip(MOST_OTHERS).map(|&of| scenario.jobs[of].name.as_str()).collect();
+    let in_time = all.iter().take(MOST_OTHERS).take_while(|_| !options.is_late());
+    let judged: Vec<Option<Verdict>> = in_time.map(short).collect();
+    let names = all.iter().skip(judged.len()).map(|&of| scenario.jobs[of].name.as_str());
+    let rest: Vec<&str> = names.collect();
+    let mut found: Vec<Verdict> = judged.into_iter().flatten().collect();
     if let Some(last) = found.last_mut().filter(|_| !rest.is_empty()) {
         last.text += &words::untold(&rest);
     }
@@ -193,6 +200,7 @@ fn statement(
         without_effect: names(&Tried::is_useless),
         uncertain: names(&|tried| !tried.helps() && !tried.is_useless()),
         not_tried,
+        time_ended: false,
         needs: needs.all.iter().map(|amount| amount.need(base)).collect(),
         nothing_suffices: needs.nothing_suffices,
         events,

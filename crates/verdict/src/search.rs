@@ -184,7 +184,11 @@ fn first_trials(base: &Base, candidates: &[Candidate], budget: &mut Budget) -> F
         };
         let effects: Vec<Option<Effect>> = some.par_iter().map(run).collect();
         for (of, effect) in some.iter().zip(effects) {
-            let Some(effect) = effect else { continue };
+            // A run that is cut before it shows a step is no trial.
+            let Some(effect) = effect else {
+                found.not_tried.push(of.lever.clone());
+                continue;
+            };
             budget.spent += effect.events;
             let is_whole = steps(of) == base.measured.end && base.outcomes.len() == 1;
             found.tried.push(Tried { lever: of.lever.clone(), effect, is_whole });

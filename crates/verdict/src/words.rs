@@ -55,7 +55,7 @@ pub(crate) fn text(base: &Base, asked: &Report, verdict: &Verdict) -> String {
     }
     said.extend(needs(verdict));
     said.extend(remarks::all(&base.scenario, &base.report, base.job, verdict));
-    said.extend(list("Not tried, because the verdict had no events left", &verdict.not_tried));
+    said.extend(left_out(verdict));
     said.join("\n")
 }
 
@@ -175,6 +175,22 @@ fn nothing_helps(asked: &Report, verdict: &Verdict) -> String {
     all.join(" ")
 }
 
+/// Returns a sentence on what was not tried.
+fn left_out(verdict: &Verdict) -> Option<String> {
+    let events = "Not tried, because the verdict had no events left";
+    if !verdict.time_ended {
+        return list(events, &verdict.not_tried);
+    }
+    let names = if verdict.not_tried.is_empty() {
+        "nothing".to_owned()
+    } else {
+        verdict.not_tried.join(", ")
+    };
+    Some(format!(
+        "`--verdict-time` ended the trials, so another run may say something else. Not tried: {names}."
+    ))
+}
+
 fn list(what: &str, names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")))
 }
@@ -242,6 +258,7 @@ pub(crate) fn estimate(
         without_effect: Vec::new(),
         uncertain: Vec::new(),
         not_tried: Vec::new(),
+        time_ended: false,
         needs: Vec::new(),
         nothing_suffices: false,
         events: 0,
