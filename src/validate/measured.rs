@@ -139,18 +139,20 @@ fn unit(off: f64) -> Option<(&'static str, f64)> {
 impl MeasuredRow {
     /// Checks a row against the scenario with its keys: throughput and step time agree, and are in samples per second and seconds.
     /// `samples` is the number of samples that all jobs together train on in one step, `predicted` the predicted time of a step
-    /// [s].
+    /// [s]; both as simulated.
     ///
     /// # Errors
     /// If a value contradicts another, or fits the prediction only in another unit.
-    pub fn check(&self, samples: f64, predicted: Option<f64>) -> Result<(), MeasuredError> {
+    pub fn check(&self, samples: f64, predicted: f64) -> Result<(), MeasuredError> {
         let refuse = |column: &str, what| {
             Err(MeasuredError::Cell { line: self.line, column: column.to_owned(), what })
         };
         if let Some(what) = contradiction(self, samples) {
             return refuse("step_time", what);
         }
-        let Some(predicted) = predicted.filter(|time| *time > 0.0) else { return Ok(()) };
+        if predicted.is_nan() || predicted <= 0.0 {
+            return Ok(());
+        }
         let seconds = self.step_time.or_else(|| Some(samples / self.samples_per_second?));
         let off = seconds.map_or(1.0, |seconds| seconds / predicted);
         match (unit(off), unit(1.0 / off), self.step_time) {
@@ -309,13 +311,13 @@ mod tests {
 
     #[test]
     fn values_that_contradict_each_other_or_fit_only_in_other_units_are_refused() {
-        let check = |text: &str, predicted| {
+        let check = |text: &str, predicted: f64| {
             let rows = read(text).expect("rows");
             rows[0].check(64.0, predicted).map_err(|error| error.to_string())
         };
         // 64 samples a step: 640/s is a step of 0.1 s.
         let both = |rate: &str, step: &str| {
-            check(&format!("samples_per_second,step_time\n{rate},{step}\n"), None)
+            check(&format!("samples_per_second,step_time\n{rate},{step}\n"), 0.0)
         };
         assert_eq!(
             (both("640", "0.1"), both("640", "0.11"), both("640", "")),
@@ -331,7 +333,7 @@ mod tests {
             error.contains("contradicts 640 samples/s") && error.contains("0.1000 s"),
             "{error}"
         );
-        let step = |step: &str, predicted| check(&format!("step_time\n{step}\n"), Some(predicted));
+        let step = |step: &str, predicted| check(&format!("step_time\n{step}\n"), predicted);
         assert_eq!(
             (step("0.1", 0.1), step("5", 0.1), step("0.001", 0.1)),
             (Ok(()), Ok(()), Ok(()))
@@ -345,7 +347,7 @@ mod tests {
                 "{error}"
             );
         }
-        let rate = |rate: &str| check(&format!("samples_per_second\n{rate}\n"), Some(0.1));
+        let rate = |rate: &str| check(&format!("samples_per_second\n{rate}\n"), 0.1);
         assert_eq!((rate("640"), rate("20")), (Ok(()), Ok(())));
         // In thousands of samples, and per millisecond.
         let error = rate("0.64").expect_err("thousands");
