@@ -226,12 +226,12 @@ pub fn as_text(bytes: Vec<u8>) -> Result<String, InputError> {
     })
 }
 
-/// Returns text in UTF-16, which is recognised by its mark, or by a zero beside each of the first two letters; `None` for other
+/// Returns text in UTF-16, which is recognised by zeros beside its first letters, after its mark or without it; `None` for other
 /// bytes.
 fn utf16(bytes: &[u8]) -> Option<String> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
-        [0xff, 0xfe, ..] => u16::from_le_bytes,
-        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        [0xff, 0xfe, 1..=0x7f, 0, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, 0, 1..=0x7f, ..] => u16::from_be_bytes,
         [1..=0x7f, 0, 1..=0x7f, 0, ..] => u16::from_le_bytes,
         [0, 1..=0x7f, 0, 1..=0x7f, ..] => u16::from_be_bytes,
         _ => return None,
