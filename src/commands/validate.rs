@@ -254,6 +254,9 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
     check_memory(&base, measured.iter().map(|row| &row.set), rayon::current_num_threads())?;
     measured.par_iter().try_for_each(|row| {
         let overrides = base.overrides(&row.set)?;
+        if let [job] = &base.file.resolve(&overrides)?.jobs[..] {
+            row.check_keys(&job.name).map_err(cannot)?;
+        }
         let shown = validate::show(&base.file, &overrides, &base.profile, Factors::default())?;
         let Some(shown) = shown else { return Ok(()) };
         row.check(shown.samples_per_second * shown.step_time, shown.step_time).map_err(cannot)

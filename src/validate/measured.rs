@@ -137,6 +137,29 @@ fn unit(off: f64) -> Option<(&'static str, f64)> {
 }
 
 impl MeasuredRow {
+    /// Checks that no two columns set the same key: with one job, whose name is `job`, `job.batch` and `job.NAME.batch` are one.
+    ///
+    /// # Errors
+    /// With the second of the two columns.
+    pub fn check_keys(&self, job: &str) -> Result<(), MeasuredError> {
+        let names: Vec<&str> =
+            self.set.iter().filter_map(|set| Some(set.split_once('=')?.0)).collect();
+        let unnamed =
+            |name: &str| match name.strip_prefix("job.").and_then(|rest| rest.strip_prefix(job)) {
+                Some(rest) if rest.starts_with('.') => format!("job{rest}"),
+                _ => name.to_owned(),
+            };
+        for (at, name) in names.iter().enumerate() {
+            if let Some(first) = names[..at].iter().find(|before| unnamed(before) == unnamed(name))
+            {
+                let what = format!("sets the same key as the column `{first}`; keep one of them");
+                let column = (*name).to_owned();
+                return Err(MeasuredError::Cell { line: self.line, column, what });
+            }
+        }
+        Ok(())
+    }
+
     /// Checks a row against the scenario with its keys: throughput and step time agree, and are in samples per second and seconds.
     /// `samples` is the number of samples that all jobs together train on in one step, `predicted` the predicted time of a step
     /// [s]; both as simulated.

@@ -186,6 +186,10 @@ fn measured_rows_in_other_units_and_repeated_headers_are_refused_with_line_and_c
         ),
         ("job.batch,samples_per_second,step_time\n4,1300,0.01\n", "contradicts 1300 samples/s"),
         (
+            "job.batch,job.train.batch,step_time\n4,8,0.003\n",
+            "line 2, column `job.train.batch`: sets the same key as the column `job.batch`",
+        ),
+        (
             "job.batch,step_time,job.batch\n4,0.003,8\n",
             "line 1, column `job.batch`: is there twice",
         ),
