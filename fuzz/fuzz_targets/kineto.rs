@@ -2,7 +2,7 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Err(error) = forebay::import::kineto::steps(bytes) {
+    if let Err(error) = forebay::import::kineto::read(bytes) {
         assert!(!error.to_string().is_empty());
     }
 });

@@ -4,8 +4,8 @@ use super::{Failure, import_collective, input, output};
 use crate::cli::{Dlio, Import, ImportFormat, ImportFrom, Kineto};
 use crate::import::collective::Benchmark;
 use crate::import::dlio::{self, Deployment, DlioError, Said};
-use crate::import::kineto::{self, TracedStep};
-use crate::input::printable_line;
+use crate::import::kineto::{self, Trace, TracedStep};
+use crate::input::{FileKind, printable_line};
 use crate::report::format;
 use crate::scenario::{Problem, Problems, ScenarioFile};
 use crate::stats::{mean, quantile};
@@ -15,8 +15,8 @@ use std::path::Path;
 pub(super) fn execute(import: &Import, quiet: bool) -> Result<(), Failure> {
     let collective = |of, wanted| import_collective::execute(of, wanted, quiet);
     match &import.from {
-        ImportFrom::Kineto(trace) => kineto(trace),
-        ImportFrom::Dlio(workload) => dlio(workload),
+        ImportFrom::Kineto(trace) => kineto(trace, quiet),
+        ImportFrom::Dlio(workload) => dlio(workload, quiet),
         ImportFrom::NcclTests(wanted) => collective(Benchmark::NcclTests, wanted),
         ImportFrom::Osu(wanted) => collective(Benchmark::Osu, wanted),
         ImportFrom::Imb(wanted) => collective(Benchmark::Imb, wanted),
@@ -25,15 +25,15 @@ pub(super) fn execute(import: &Import, quiet: bool) -> Result<(), Failure> {
 }
 
 /// Converts a DLIO workload into a scenario, checks that the scenario is valid, and prints it.
-fn dlio(wanted: &Dlio) -> Result<(), Failure> {
+fn dlio(wanted: &Dlio, quiet: bool) -> Result<(), Failure> {
     let (overrides, files): (Vec<String>, Vec<String>) =
-        wanted.parts.iter().cloned().partition(|part| part.contains('='));
+        wanted.parts.iter().cloned().partition(|part| is_override(part));
     if files.is_empty() {
         return Err(Failure::Input("name a workload file in addition to the overrides".to_owned()));
     }
-    if !wanted.accelerators.is_multiple_of(wanted.hosts) {
+    if wanted.accelerators < wanted.hosts {
         return Err(Failure::Input(format!(
-            "{} accelerators cannot be divided equally among {} hosts; write a multiple of the number of hosts",
+            "{} accelerators are fewer than {} hosts; write at least one for each host",
             wanted.accelerators, wanted.hosts
         )));
     }
@@ -49,10 +49,23 @@ fn dlio(wanted: &Dlio) -> Result<(), Failure> {
         bandwidth: wanted.bandwidth.clone(),
         source: names.iter().chain(&overrides).cloned().collect::<Vec<_>>().join(" "),
     };
+    if !workload.left_out.is_empty() {
+        let keys = workload.left_out.join(", ");
+        output::warn(quiet, &format!("{}: not used: {keys}", given.names()));
+    }
     let text = dlio::scenario(&workload, &place);
     let parsed = ScenarioFile::parse("imported", text.clone());
     parsed.and_then(|file| file.resolve(&[])).map_err(|problems| given.refuse_all(&problems))?;
     output::stdout(text.as_bytes())
+}
+
+/// Returns whether an argument is an override, `++workload.reader.batch_size=8` or `workload=unet3d`; paths may contain `=` too.
+fn is_override(part: &str) -> bool {
+    let key = part.split_once('=').map(|(key, _)| key);
+    let of_hydra = |key: &str| {
+        key == "workload" || key.starts_with('+') || key.contains('.') && !key.contains('/')
+    };
+    key.is_some_and(of_hydra) && !Path::new(part).exists()
 }
 
 /// The inputs of a workload: names of files, their texts, and overrides.
@@ -90,9 +103,17 @@ impl Given<'_> {
                 format!("{}{line}", self.name(*file))
             }
             DlioError::Override(text) => printable_line(text),
-            DlioError::NoWorkload => self.names(),
+            DlioError::OnlyGenerates => self.place("workflow.train"),
+            DlioError::NoWorkload | DlioError::OnlyOverrides { .. } => self.names(),
         };
-        Failure::Input(format!("cannot use {place}: {error}"))
+        let hint = match error {
+            DlioError::Malformed { file, .. } => {
+                input::other_kind(&self.texts[*file], FileKind::Dlio)
+            }
+            DlioError::NoWorkload => input::other_kind(&self.texts.concat(), FileKind::Dlio),
+            _ => String::new(),
+        };
+        Failure::Input(format!("cannot use {place}: {error}{hint}"))
     }
 
     /// Reports the problems of the generated scenario, each at the option or workload key that its value came from, because the
@@ -127,20 +148,32 @@ struct Training {
     steps: usize,
     /// Mean, median and 95th percentile of step times [s].
     step_time: [f64; 3],
-    /// Share of time spent waiting for the loader.
-    stall: f64,
+    /// Share of time spent waiting for the loader, or why it is not known.
+    stall: Result<f64, &'static str>,
     samples_per_second: Option<f64>,
 }
 
-fn kineto(wanted: &Kineto) -> Result<(), Failure> {
+fn kineto(wanted: &Kineto, quiet: bool) -> Result<(), Failure> {
     let path = &wanted.trace;
     let keys = wanted.keys.iter().map(|text| key_and_value(text)).collect::<Result<Vec<_>, _>>()?;
-    let steps = kineto::steps(BufReader::new(input::open_within(path, input::TRACED)?))
-        .map_err(|error| Failure::Input(format!("cannot use {}: {error}", input::name(path))))?;
-    let training = training(&steps, wanted).ok_or_else(|| {
-        let (all, left_out) = (steps.len(), wanted.warm_up);
-        let what = format!("cannot use {}: the file has {all} steps", input::name(path));
-        Failure::Input(format!("{what}, and none is left after --warm-up {left_out}"))
+    let trace = kineto::read(BufReader::new(input::open_within(path, input::TRACED)?)).map_err(
+        |error| {
+            let hint = input::other_kind(&input::beginning(path), FileKind::Kineto);
+            Failure::Input(format!("cannot use {}: {error}{hint}", input::name(path)))
+        },
+    )?;
+    for note in &trace.notes {
+        output::warn(quiet, &format!("{}: {note}", input::name(path)));
+    }
+    let training = training(&trace, wanted).ok_or_else(|| {
+        let longest = trace.ranks.iter().map(Vec::len).max().unwrap_or(0);
+        let steps = if longest == 1 { "step" } else { "steps" };
+        Failure::Input(format!(
+            "cannot use {}: the trace has {longest} whole {steps}, and none is left after --warm-up {}; write --warm-up {}",
+            input::name(path),
+            wanted.warm_up,
+            longest.saturating_sub(1)
+        ))
     })?;
     let text = match wanted.format {
         ImportFormat::Text => text(&training),
@@ -157,17 +190,21 @@ fn key_and_value(text: &str) -> Result<(&str, &str), Failure> {
     text.split_once('=').ok_or_else(wrong)
 }
 
-fn training(steps: &[TracedStep], wanted: &Kineto) -> Option<Training> {
-    let steps = steps.get(wanted.warm_up..).filter(|steps| !steps.is_empty())?;
+fn training(trace: &Trace, wanted: &Kineto) -> Option<Training> {
+    let steps = trace.ranks.iter().filter_map(|steps| steps.get(wanted.warm_up..));
+    let steps: Vec<&TracedStep> = steps.flatten().collect();
     let mut times: Vec<f64> = steps.iter().map(|step| step.seconds).collect();
-    let (sum, waited): (f64, f64) =
-        (times.iter().sum(), steps.iter().map(|step| step.waiting).sum());
+    let sum: f64 = times.iter().sum();
+    let waited = steps.iter().fold(0.0, |sum, step| sum + step.waiting);
     times.sort_by(f64::total_cmp);
     let of = |q| quantile(&times, q).unwrap_or(0.0);
     Some(Training {
         steps: steps.len(),
         step_time: [mean(&times)?, of(0.5), of(0.95)],
-        stall: if sum > 0.0 { waited / sum } else { 0.0 },
+        stall: match trace.unknown {
+            Some(why) => Err(why),
+            None => Ok(if sum > 0.0 { waited / sum } else { 0.0 }),
+        },
         samples_per_second: wanted
             .batch
             .filter(|_| sum > 0.0)
@@ -179,7 +216,11 @@ fn text(training: &Training) -> String {
     let [mean, median, p95] = training.step_time.map(format::seconds);
     let rate = training.samples_per_second.map(|rate| format::rate(rate, "samples"));
     let rate = rate.unwrap_or_else(|| "unknown: give --batch".to_owned());
-    let (steps, stall) = (training.steps, format::share(training.stall));
+    let stall = match training.stall {
+        Ok(stall) => format::share(stall),
+        Err(why) => format!("not known: {why}"),
+    };
+    let steps = training.steps;
     format!(
         "steps                {steps}\nstep time            {mean} (median {median}, p95 {p95})\n\
          waiting for data     {stall}\nsamples per second   {rate}\n"
@@ -194,7 +235,7 @@ fn json(training: &Training, keys: &[(&str, &str)]) -> serde_json::Value {
         "keys": keys,
         "steps": training.steps,
         "step_time": { "mean": mean, "p50": median, "p95": p95 },
-        "stall": training.stall,
+        "stall": training.stall.ok(),
         "samples_per_second": training.samples_per_second,
     })
 }
@@ -206,7 +247,7 @@ fn row(training: &Training, keys: &[(&str, &str)]) -> Result<String, Failure> {
         ("steps", training.steps.to_string()),
         ("samples_per_second", rate),
         ("step_time", training.step_time[0].to_string()),
-        ("stall", training.stall.to_string()),
+        ("stall", training.stall.map(|stall| stall.to_string()).unwrap_or_default()),
     ];
     let (mut header, mut values) = (vec!["name", "use"], vec![String::new(), "check".to_owned()]);
     for &(key, value) in keys {

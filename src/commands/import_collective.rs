@@ -4,6 +4,7 @@ use super::{Failure, input, output};
 use crate::cli::{CollectiveFormat, Collectives};
 use crate::fit;
 use crate::import::collective::{self, Benchmark, Collective, CollectiveDefaults};
+use crate::input::FileKind;
 use crate::measurement::Sample;
 use crate::profile::{Host, Provenance};
 use std::path::Path;
@@ -52,10 +53,22 @@ fn read(
     quiet: bool,
 ) -> Result<Vec<Sample>, Failure> {
     let name = input::name(file);
-    let found = collective::read(of, &input::text_or_standard_input(file)?, wanted)
-        .map_err(|error| Failure::Input(format!("cannot use {name}: {error}")))?;
+    let text = input::text_or_standard_input(file)?;
+    let own = match of {
+        Benchmark::NcclTests => FileKind::NcclTests,
+        Benchmark::Osu => FileKind::Osu,
+        Benchmark::Imb => FileKind::Imb,
+        Benchmark::DeepBench => FileKind::DeepBench,
+    };
+    let found = collective::read(of, &text, wanted).map_err(|error| {
+        let hint = input::other_kind(&text, own);
+        Failure::Input(format!("cannot use {name}: {error}{hint}"))
+    })?;
     for what in &found.left_out {
         output::warn(quiet, &format!("{name}: left out {what}"));
+    }
+    for what in &found.notes {
+        output::warn(quiet, &format!("{name}: {what}"));
     }
     Ok(found.samples)
 }

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::input::shown;
-use crate::input::{self, Capped, InputError, WRITTEN};
+use crate::input::{self, Capped, FileKind, InputError, WRITTEN};
 pub(super) use crate::input::{RECORDED, TRACED};
 use crate::input::{ROWS, Records};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -11,6 +11,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+
+/// Bytes at the beginning of a file that tell its kind.
+const BEGINNING: u64 = 1 << 16;
 
 /// Opens a table of rows.
 pub(super) fn rows(path: &Path) -> Result<Records<Capped<Box<dyn Read>>>, Failure> {
@@ -86,6 +89,23 @@ pub(super) fn in_memory(text: &str) -> Result<PathBuf, Failure> {
     let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
     HELD.lock().unwrap_or_else(PoisonError::into_inner).push(file);
     Ok(path.into())
+}
+
+/// Returns words for the end of a refusal if a text is of another kind than `own`; otherwise an empty text.
+pub(super) fn other_kind(text: &str, own: FileKind) -> String {
+    let other = FileKind::of(text).filter(|kind| *kind != own);
+    other.map(|kind| format!("; {}", kind.hint())).unwrap_or_default()
+}
+
+/// Returns the beginning of a file as text; empty if it cannot be read again.
+pub(super) fn beginning(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    if !is_read_once(path)
+        && let Ok(file) = input::open(path, TRACED)
+    {
+        file.take(BEGINNING).read_to_end(&mut bytes).ok();
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Returns whether a path can be read only once, such as a pipe.

@@ -5,6 +5,17 @@ use crate::profile::{Change, Fit, Parameter, Profile, ThroughputTable, Verdict};
 use crate::report::format::{bytes, number, prefixed, rate, seconds, share, signed_share};
 use crate::scenario::printable_line;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use std::collections::BTreeMap;
+
+/// Returns parameters in order of their names, those of one kind by their numbers: `at_8` before `at_1024`.
+fn by_number(parameters: &BTreeMap<String, Parameter>) -> Vec<(&String, &Parameter)> {
+    let mut all: Vec<_> = parameters.iter().collect();
+    all.sort_by_key(|(name, _)| {
+        let start = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        (start, name[start.len()..].parse::<u64>().unwrap_or(0))
+    });
+    all
+}
 
 /// Returns a profile as text: a table of parameters, notes, ranges of the measurements and provenance.
 pub(super) fn show(profile: &Profile, width: usize) -> String {
@@ -13,7 +24,7 @@ pub(super) fn show(profile: &Profile, width: usize) -> String {
     let mut notes = String::new();
     for (path, fit) in profile.fits() {
         let path = printable_line(&path.join("."));
-        for (index, (name, parameter)) in fit.parameters.iter().enumerate() {
+        for (index, (name, parameter)) in by_number(&fit.parameters).into_iter().enumerate() {
             let first = |text: String| if index == 0 { text } else { String::new() };
             let mark = if parameter.unidentified.is_some() { " ?" } else { "" };
             rows.add_row(cells(&[

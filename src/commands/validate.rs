@@ -37,33 +37,41 @@ pub(super) struct Base {
     pub(super) file: ScenarioFile,
     source: PathBuf,
     pub(super) profile: Profile,
-    /// The override `profile=…`.
-    named: Override,
+    /// The override `profile=…`; `None` if the scenario's own key holds.
+    named: Option<Override>,
 }
 
 impl Base {
-    fn open(scenario: &Path, profile: Option<&Path>) -> Result<Base, Failure> {
+    /// Opens a scenario with the profile of `--profile`, otherwise with the one that the scenario names; if there is neither, with
+    /// an empty profile unless `needed`.
+    fn open(scenario: &Path, profile: Option<&Path>, needed: bool) -> Result<Base, Failure> {
         let file = ScenarioFile::open(scenario)?;
-        let path = match profile {
-            Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
-            None => {
-                let what = "which machine? give --profile FILE, as `forebay calibrate` wrote it";
-                return Err(Failure::Input(what.to_owned()));
-            }
+        let source = scenario.to_owned();
+        let Some(path) = profile else {
+            return match file.profile(&[])? {
+                Some(own) => Ok(Base { file, source, profile: (*own).clone(), named: None }),
+                None if needed => {
+                    let what =
+                        "which machine? give --profile FILE, as `forebay calibrate` wrote it";
+                    Err(Failure::Input(what.to_owned()))
+                }
+                None => Ok(Base { file, source, profile: Profile::default(), named: None }),
+            };
         };
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let profile = Profile::open(&path).map_err(|error| Failure::Input(error.to_string()))?;
         // The profile is read again for each point, here and in the processes of live runs.
         let once = input::is_read_once(&path);
         let path = if once { input::in_memory(&profile.to_toml())? } else { path };
         let value = Value::from(path.to_string_lossy().as_ref());
-        let named = Override::new("profile".to_owned(), value);
-        Ok(Base { file, source: scenario.to_owned(), profile, named })
+        let named = Some(Override::new("profile".to_owned(), value));
+        Ok(Base { file, source, profile, named })
     }
 
     pub(super) fn overrides(&self, set: &[String]) -> Result<Vec<Override>, Problems> {
         let mut all: Vec<Override> =
             set.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-        all.push(self.named.clone());
+        all.extend(self.named.clone());
         Ok(all)
     }
 }
@@ -71,7 +79,7 @@ impl Base {
 fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     let text = input::toml(path)?;
     let mut plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
-    let base = Base::open(&plan.scenario, wanted.profile.as_deref())?;
+    let base = Base::open(&plan.scenario, wanted.profile.as_deref(), true)?;
     place_crossovers(&base, &mut plan)?;
     let pool = points::pool(None)?;
     let sets = plan.points.iter().map(|point| &point.set);
@@ -239,11 +247,21 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
         let what = "rows need the scenario that describes their runs: give --scenario FILE";
         return Err(Failure::Input(what.to_owned()));
     };
-    let base = Base::open(scenario, wanted.profile.as_deref())?;
+    let base = Base::open(scenario, wanted.profile.as_deref(), false)?;
     let file = Records::new(BufReader::new(input::open_within(rows, WRITTEN)?));
-    let rows = validate::read_measured(file)
-        .map_err(|error| Failure::Input(format!("cannot use {}: {error}", input::name(rows))))?;
-    check_memory(&base, rows.iter().map(|row| &row.set), rayon::current_num_threads())?;
+    let cannot = |error| Failure::Input(format!("cannot use {}: {error}", input::name(rows)));
+    let measured = validate::read_measured(file).map_err(cannot)?;
+    check_memory(&base, measured.iter().map(|row| &row.set), rayon::current_num_threads())?;
+    measured.par_iter().try_for_each(|row| {
+        let overrides = base.overrides(&row.set)?;
+        if let [job] = &base.file.resolve(&overrides)?.jobs[..] {
+            row.check_keys(&job.name).map_err(cannot)?;
+        }
+        let shown = validate::show(&base.file, &overrides, &base.profile, Factors::default())?;
+        let Some(shown) = shown else { return Ok(()) };
+        row.check(shown.samples_per_second * shown.step_time, shown.step_time).map_err(cannot)
+    })?;
+    let rows = measured;
     let refit = refitted(&base, &rows)?;
     let profile = with_noise(&base.profile, &equal_rows(&rows));
     let one = |row: &validate::MeasuredRow| -> Result<Point, Failure> {

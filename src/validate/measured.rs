@@ -6,6 +6,8 @@ use std::io::Read;
 /// A training job that ran elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredRow {
+    /// Line of the file in which the row begins, from 1.
+    pub line: u64,
     /// Name of the row, or its line in the file.
     pub name: String,
     /// Whether fits may use the row.
@@ -50,6 +52,12 @@ pub enum MeasuredError {
 /// Columns that are no keys of a scenario. Other columns without a dot in their name are ignored.
 const OWN: [&str; 6] = ["name", "use", "samples_per_second", "step_time", "stall", "steps"];
 
+/// Largest factor by which throughput × step time may differ from the samples of a step: means of both over the same steps agree
+/// but for a last batch that is smaller.
+const AGREE: f64 = 1.25;
+/// Largest factor by which a prediction may be wrong if only another unit explains a value; units are 1,000 apart.
+const PLAUSIBLE: f64 = 5.0;
+
 /// Maximum number of rows that are read: each is predicted by simulations.
 const MOST_ROWS: usize = 100_000;
 /// Maximum size of the keys and values of all rows together [B].
@@ -63,6 +71,7 @@ const MOST_BYTES: usize = 64 << 20;
 pub fn read_measured(from: impl Read) -> Result<Vec<MeasuredRow>, MeasuredError> {
     let mut reader = csv::Reader::from_reader(from);
     let header = reader.headers()?.clone();
+    once_each(&header)?;
     if !header.iter().any(|name| name == "samples_per_second" || name == "step_time") {
         return Err(MeasuredError::Nothing);
     }
@@ -85,11 +94,120 @@ pub fn read_measured(from: impl Read) -> Result<Vec<MeasuredRow>, MeasuredError>
     Ok(rows)
 }
 
+/// Checks that no column comes twice.
+fn once_each(header: &csv::StringRecord) -> Result<(), MeasuredError> {
+    let names: Vec<&str> = header.iter().map(str::trim).collect();
+    for (at, name) in names.iter().enumerate() {
+        if let Some(first) =
+            names[..at].iter().position(|before| before == name && !name.is_empty())
+        {
+            let (first, second) = (first + 1, at + 1);
+            let what = format!("is there twice, as columns {first} and {second}; keep one of them");
+            return Err(MeasuredError::Cell { line: 1, column: (*name).to_owned(), what });
+        }
+    }
+    Ok(())
+}
+
+/// Returns why a row's throughput and step time, which are both given, contradict each other; `samples` is the number of samples
+/// that all jobs together train on in one step.
+fn contradiction(row: &MeasuredRow, samples: f64) -> Option<String> {
+    let (rate, step) = (row.samples_per_second?, row.step_time?);
+    let off = rate * step / samples;
+    if (1.0 / AGREE..=AGREE).contains(&off) {
+        return None;
+    }
+    Some(match unit(off) {
+        Some((name, _)) => format!(
+            "{step} fits {rate} samples/s and {samples} samples a step only in {name}; write seconds"
+        ),
+        None => format!(
+            "{step} s contradicts {rate} samples/s: a step of the scenario has {samples} samples, which take {:.4} s at that \
+             rate; correct one of them, or the keys",
+            samples / rate
+        ),
+    })
+}
+
+/// Returns the unit in which a time that is `off` times too long was written, and its number in a second; `None` if no unit
+/// explains it.
+fn unit(off: f64) -> Option<(&'static str, f64)> {
+    let units = [("milliseconds", 1e3), ("microseconds", 1e6)];
+    units.into_iter().find(|(_, scale)| (1.0 / PLAUSIBLE..=PLAUSIBLE).contains(&(off / scale)))
+}
+
+impl MeasuredRow {
+    /// Checks that no two columns set the same key: with one job, whose name is `job`, `job.batch` and `job.NAME.batch` are one.
+    ///
+    /// # Errors
+    /// With the second of the two columns.
+    pub fn check_keys(&self, job: &str) -> Result<(), MeasuredError> {
+        let names: Vec<&str> =
+            self.set.iter().filter_map(|set| Some(set.split_once('=')?.0)).collect();
+        let unnamed =
+            |name: &str| match name.strip_prefix("job.").and_then(|rest| rest.strip_prefix(job)) {
+                Some(rest) if rest.starts_with('.') => format!("job{rest}"),
+                _ => name.to_owned(),
+            };
+        for (at, name) in names.iter().enumerate() {
+            if let Some(first) = names[..at].iter().find(|before| unnamed(before) == unnamed(name))
+            {
+                let what = format!("sets the same key as the column `{first}`; keep one of them");
+                let column = (*name).to_owned();
+                return Err(MeasuredError::Cell { line: self.line, column, what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a row against the scenario with its keys: throughput and step time agree, and are in samples per second and seconds.
+    /// `samples` is the number of samples that all jobs together train on in one step, `predicted` the predicted time of a step
+    /// [s]; both as simulated.
+    ///
+    /// # Errors
+    /// If a value contradicts another, or fits the prediction only in another unit.
+    pub fn check(&self, samples: f64, predicted: f64) -> Result<(), MeasuredError> {
+        let refuse = |column: &str, what| {
+            Err(MeasuredError::Cell { line: self.line, column: column.to_owned(), what })
+        };
+        if let Some(what) = contradiction(self, samples) {
+            return refuse("step_time", what);
+        }
+        if predicted.is_nan() || predicted <= 0.0 {
+            return Ok(());
+        }
+        let seconds = self.step_time.or_else(|| Some(samples / self.samples_per_second?));
+        let off = seconds.map_or(1.0, |seconds| seconds / predicted);
+        match (unit(off), unit(1.0 / off), self.step_time) {
+            (Some((name, _)), _, Some(time)) => refuse(
+                "step_time",
+                format!("{time} fits the predicted {predicted:.4} s only in {name}; write seconds"),
+            ),
+            (Some((_, scale)), _, None) | (_, Some((_, scale)), None) => {
+                let (rate, expected) =
+                    (self.samples_per_second.unwrap_or(0.0), samples / predicted);
+                let factor = if off > 1.0 { scale } else { 1.0 / scale };
+                let what = format!(
+                    "{rate} fits the predicted {expected:.4} samples/s only times {factor}; write samples per second"
+                );
+                refuse("samples_per_second", what)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 fn row(
     header: &csv::StringRecord,
     record: &csv::StringRecord,
 ) -> Result<MeasuredRow, MeasuredError> {
     let line = record.position().map_or(0, csv::Position::line);
+    let figures = ["samples_per_second", "step_time", "stall", "steps"];
+    if let Some(column) = header.iter().zip(record).find(|(_, cell)| figures.contains(&cell.trim()))
+    {
+        let what = "the line is another header; remove it, and see that the columns of its rows are in the same order".to_owned();
+        return Err(MeasuredError::Cell { line, column: column.0.to_owned(), what });
+    }
     let wrong =
         |column: &str, what: String| MeasuredError::Cell { line, column: column.to_owned(), what };
     let cell = |name: &str| {
@@ -102,7 +220,10 @@ fn row(
             Ok(Some(value))
         }
         Some((text, _)) => {
-            let range = if most == 1.0 { "a share from 0 to 1" } else { "a number, not negative" };
+            let range = match most == 1.0 {
+                true => "a share from 0 to 1; write 0.25 for 25 %",
+                false => "a number, not negative",
+            };
             Err(wrong(name, format!("{text:?} is not {range}")))
         }
     };
@@ -120,6 +241,7 @@ fn row(
         return Err(wrong("samples_per_second", what));
     }
     Ok(MeasuredRow {
+        line,
         name: cell("name").map_or_else(|| format!("line {line}"), str::to_owned),
         used,
         set: keys(header, record),
@@ -187,6 +309,76 @@ mod tests {
         // A key of a megabyte counts in each row.
         let long = format!("step_time,a.{}\n{}", "b".repeat(1 << 20), "1,1\n".repeat(100));
         assert!(read(&long).expect_err("keys").contains("64 MiB of keys and values up to line 65"));
+    }
+
+    #[test]
+    fn repeated_columns_and_headers_are_refused_with_line_and_column() {
+        let wrong = |text| read(text).expect_err(text);
+        let twice = wrong("job.batch,step_time,job.batch\n64,0.1,32\n");
+        assert!(
+            twice.starts_with("line 1, column `job.batch`: is there twice, as columns 1 and 3")
+        );
+        assert!(wrong("step_time,step_time\n1,1\n").starts_with("line 1, column `step_time`"));
+        for repeated in [
+            "name,step_time,stall\na,1,0\nname,step_time,stall\nb,1,0\n",
+            "name,step_time,stall\na,1,0\nname,stall,step_time\nb,0,1\n",
+        ] {
+            let error = wrong(repeated);
+            assert!(
+                error.starts_with("line 3, column `") && error.contains("another header"),
+                "{error}"
+            );
+        }
+        assert!(wrong("step_time,stall\n1,35\n").contains("write 0.25 for 25 %"));
+    }
+
+    #[test]
+    fn values_that_contradict_each_other_or_fit_only_in_other_units_are_refused() {
+        let check = |text: &str, predicted: f64| {
+            let rows = read(text).expect("rows");
+            rows[0].check(64.0, predicted).map_err(|error| error.to_string())
+        };
+        // 64 samples a step: 640/s is a step of 0.1 s.
+        let both = |rate: &str, step: &str| {
+            check(&format!("samples_per_second,step_time\n{rate},{step}\n"), 0.0)
+        };
+        assert_eq!(
+            (both("640", "0.1"), both("640", "0.11"), both("640", "")),
+            (Ok(()), Ok(()), Ok(()))
+        );
+        let error = both("640", "100").expect_err("ms");
+        assert!(
+            error.contains("line 2, column `step_time`") && error.contains("only in milliseconds"),
+            "{error}"
+        );
+        let error = both("640", "0.2").expect_err("contradiction");
+        assert!(
+            error.contains("contradicts 640 samples/s") && error.contains("0.1000 s"),
+            "{error}"
+        );
+        let step = |step: &str, predicted| check(&format!("step_time\n{step}\n"), predicted);
+        assert_eq!(
+            (step("0.1", 0.1), step("5", 0.1), step("0.001", 0.1)),
+            (Ok(()), Ok(()), Ok(()))
+        );
+        for (time, words) in
+            [("100", "milliseconds"), ("350", "milliseconds"), ("1e5", "microseconds")]
+        {
+            let error = step(time, 0.1).expect_err(time);
+            assert!(
+                error.contains("line 2, column `step_time`") && error.contains(words),
+                "{error}"
+            );
+        }
+        let rate = |rate: &str| check(&format!("samples_per_second\n{rate}\n"), 0.1);
+        assert_eq!((rate("640"), rate("20")), (Ok(()), Ok(())));
+        // In thousands of samples, and per millisecond.
+        let error = rate("0.64").expect_err("thousands");
+        assert!(
+            error.contains("column `samples_per_second`") && error.contains("times 1000;"),
+            "{error}"
+        );
+        assert!(rate("640000").expect_err("per 1000 s").contains("times 0.001;"));
     }
 
     #[test]

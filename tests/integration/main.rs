@@ -27,6 +27,7 @@ mod dali;
 mod default_length;
 mod degraded;
 mod device_memory;
+mod dlio_imports;
 mod docs;
 mod drawn_schedules;
 mod elastic;

@@ -121,13 +121,15 @@ fn validation_fails_if_prediction_errors_exceed_the_tolerance() {
 fn invalid_validation_inputs_are_refused_before_anything_runs() {
     let place = place();
     place.write("empty.toml", "scenario = \"small.toml\"\n");
+    place.write("bare.toml", &SCENARIO.replace("profile = \"profile.toml\"\n", ""));
+    place.write("bare-plan.toml", &PLAN.replace("small.toml", "bare.toml"));
     place.write("wrong.toml", &PLAN.replace("job.model.step", "job.model.stop"));
     place.write("runs.csv", "job.batch\n4\n");
     let profile = ["--profile", "profile.toml"];
     let measured = ["--measured", "runs.csv", "--scenario", "small.toml"];
     for (arguments, says) in [
         (vec![], "name either a plan to run on this machine"),
-        (vec!["plan.toml"], "give --profile FILE"),
+        (vec!["bare-plan.toml"], "give --profile FILE"),
         ([&["missing.toml"][..], &profile].concat(), "cannot read missing.toml"),
         ([&["empty.toml"][..], &profile].concat(), "the plan has no points"),
         ([&["wrong.toml"][..], &profile].concat(), "job.model.stop"),
@@ -137,6 +139,72 @@ fn invalid_validation_inputs_are_refused_before_anything_runs() {
         let assert = place.forebay(&all).assert().code(2);
         let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
         assert!(error.contains(says), "{all:?}: {error}");
+    }
+    assert!(!place.path("validation").exists());
+}
+
+#[test]
+fn measured_rows_are_predicted_with_the_scenario_s_own_profile_or_without_any() {
+    let place = place();
+    place.write(
+        "bare.toml",
+        &SCENARIO
+            .replace("profile = \"profile.toml\"\n", "")
+            .replace("nodes = 1\n", "nodes = 1\nnode = { cores = 4, gpus = 1 }\n"),
+    );
+    // 4 samples in 3 ms.
+    place.write("runs.csv", "name,job.batch,step_time\na,4,0.0031\n");
+    let validate = |scenario: &str| {
+        place.forebay(&[
+            "validate",
+            "--measured",
+            "runs.csv",
+            "--scenario",
+            scenario,
+            "--predictions",
+            "2",
+        ])
+    };
+    validate("bare.toml").assert().success();
+    validate("small.toml").assert().success();
+    // The scenario's own profile is used: without it there is nothing to predict from.
+    fs::remove_file(place.path("profile.toml")).expect("a file");
+    validate("small.toml").assert().code(2);
+}
+
+#[test]
+fn measured_rows_in_other_units_and_repeated_headers_are_refused_with_line_and_column() {
+    let place = place();
+    for (rows, says) in [
+        (
+            "name,job.batch,step_time\na,4,0.0031\nb,4,3.1\n",
+            "line 3, column `step_time`: 3.1 fits the predicted",
+        ),
+        (
+            "job.batch,samples_per_second,step_time\n4,1300,3.1\n",
+            "only in milliseconds; write seconds",
+        ),
+        ("job.batch,samples_per_second,step_time\n4,1300,0.01\n", "contradicts 1300 samples/s"),
+        (
+            "job.batch,job.train.batch,step_time\n4,8,0.003\n",
+            "line 2, column `job.train.batch`: sets the same key as the column `job.batch`",
+        ),
+        (
+            "job.batch,step_time,job.batch\n4,0.003,8\n",
+            "line 1, column `job.batch`: is there twice",
+        ),
+        (
+            "name,step_time\na,0.003\nname,step_time\nb,0.003\n",
+            "line 3, column `step_time`: the line is another header",
+        ),
+    ] {
+        place.write("runs.csv", rows);
+        let refused = place
+            .forebay(&["validate", "--measured", "runs.csv", "--scenario", "small.toml"])
+            .assert()
+            .code(2);
+        let error = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(error.contains(says) && error.contains("runs.csv"), "{rows}: {error}");
     }
     assert!(!place.path("validation").exists());
 }

@@ -4,10 +4,12 @@
 //! if it is open already. A file that is larger than its reader expects is refused, with the limit in the message, before memory
 //! is used up.
 
+mod kind;
 mod outline;
 mod records;
 mod shown;
 
+pub use kind::FileKind;
 pub use outline::check_toml;
 pub use records::Records;
 pub use shown::{cut, cut_words, printable, printable_line, shell_word, shown, unsafe_to_show};
@@ -207,11 +209,14 @@ pub fn text(path: &Path, most: u64) -> Result<String, InputError> {
     open(path, most)?.text()
 }
 
-/// Converts bytes to text.
+/// Converts bytes to text: UTF-8, or UTF-16 as PowerShell's `>` writes it.
 ///
 /// # Errors
-/// If the bytes are not UTF-8; the error has the position of the first invalid byte.
+/// If the bytes are neither; the error has the position of the first byte that is not UTF-8.
 pub fn as_text(bytes: Vec<u8>) -> Result<String, InputError> {
+    if let Some(text) = utf16(&bytes) {
+        return Ok(text);
+    }
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let good = String::from_utf8_lossy(good);
@@ -219,6 +224,22 @@ pub fn as_text(bytes: Vec<u8>) -> Result<String, InputError> {
         let (line, column) = (good.matches('\n').count() + 1, line.chars().count() + 1);
         InputError::NotText { line, column }
     })
+}
+
+/// Returns text in UTF-16, which is recognised by zeros beside its first letters, after its mark or without it; `None` for other
+/// bytes.
+fn utf16(bytes: &[u8]) -> Option<String> {
+    let unit: fn([u8; 2]) -> u16 = match bytes {
+        [0xff, 0xfe, 1..=0x7f, 0, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, 0, 1..=0x7f, ..] => u16::from_be_bytes,
+        [1..=0x7f, 0, 1..=0x7f, 0, ..] => u16::from_le_bytes,
+        [0, 1..=0x7f, 0, 1..=0x7f, ..] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let text: String =
+        char::decode_utf16(pairs.iter().copied().map(unit)).collect::<Result<_, _>>().ok()?;
+    rest.is_empty().then(|| text.trim_start_matches('\u{feff}').to_owned())
 }
 
 /// Returns whether a path names a descriptor that is open already. Any other pipe may have no writer, and opening it would wait
@@ -336,6 +357,19 @@ mod tests {
         let path = place.path().join("sparse");
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
         assert_eq!(say(&path, WRITTEN), "the input holds more than 16 MiB");
+    }
+
+    #[test]
+    fn utf16_is_read_with_and_without_its_mark() {
+        let text = "# size  \u{b5}s\n1 2\n";
+        let units = |mark: &str| format!("{mark}{text}").encode_utf16().collect::<Vec<u16>>();
+        for mark in ["\u{feff}", ""] {
+            let little = units(mark).iter().flat_map(|unit| unit.to_le_bytes()).collect();
+            let big = units(mark).iter().flat_map(|unit| unit.to_be_bytes()).collect();
+            assert_eq!(as_text(little).unwrap(), text);
+            assert_eq!(as_text(big).unwrap(), text);
+        }
+        assert!(as_text(b"\xff\xfea".to_vec()).is_err());
     }
 
     #[test]

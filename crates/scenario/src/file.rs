@@ -6,7 +6,7 @@ use super::limits::{LISTS, MOST_ENTRIES, too_many_entries};
 use super::problem::{Problem, Problems};
 use super::reading::Cache;
 use super::value::Tree;
-use forebay_model::input::{self, InputError, check_toml, is_descriptor};
+use forebay_model::input::{self, FileKind, InputError, check_toml, is_descriptor};
 use std::path::{Path, PathBuf};
 use toml::de::{DeInteger, DeTable, DeValue};
 
@@ -49,6 +49,11 @@ impl ScenarioFile {
     pub fn parse(name: &str, text: String) -> Result<Self, Problems> {
         check_toml(&text).map_err(|error| crowded(name, &text, &error))?;
         let (table, errors) = DeTable::parse_recoverable(&text);
+        if let Some(other) =
+            FileKind::of(&text).filter(|kind| !errors.is_empty() && *kind != FileKind::Scenario)
+        {
+            return Err(Problem::new(name, "this is not a scenario", other.hint()).into());
+        }
         if let Some(problems) = Problems::new(syntax_problems(name, &text, &errors)) {
             return Err(problems);
         }

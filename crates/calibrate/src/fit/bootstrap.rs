@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 /// Random seed of the bootstrap draws; it is fixed, so that the same samples give the same intervals.
 const SEED: u64 = 0x000f_04eb_a700;
 /// The 97.5 % quantile of the normal distribution.
-const NORMAL: f64 = 1.959_964;
+pub(super) const NORMAL: f64 = 1.959_964;
 
 /// Returns up to `count` bootstrap draws. Each draw moves the means of the cells randomly, and `fit` fits values to the moved
 /// means. The distances of the fitted values from `centre`, the values fitted to the unmoved means, are widened by Student's t.
@@ -67,6 +67,12 @@ pub(super) fn interval(draws: &[Vec<f64>], index: usize, value: f64) -> Option<[
 fn normal(generator: &mut Generator) -> f64 {
     let (a, b): (f64, f64) = (generator.random(), generator.random());
     (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+}
+
+/// Returns `count` factors whose logarithms are normally distributed with mean 0 and this standard deviation.
+pub(super) fn factors(deviation: f64, count: usize) -> Vec<f64> {
+    let mut generator = Generator::seed_from_u64(SEED ^ 1);
+    (0..count).map(|_| (deviation * normal(&mut generator)).exp()).collect()
 }
 
 /// Returns `count` bootstrap draws of the statistic `figure`. Each draw is the statistic of a random sample of the same size,

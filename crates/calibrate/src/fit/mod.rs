@@ -23,6 +23,7 @@ mod learners;
 mod others;
 mod ranges;
 mod shape;
+mod sizes;
 mod solve;
 #[cfg(test)]
 mod tests;

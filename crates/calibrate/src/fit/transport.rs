@@ -1,5 +1,5 @@
-//! Fits the times of messages and collectives as a function of size. Sizes are split into ranges, and a straight line is fitted
-//! to each range.
+//! Fits the times of messages and collectives as a function of size: the median of each measured size, and a law for other sizes
+//! beyond them. Sizes are split into ranges, and a straight line is fitted to each range.
 //!
 //! If tables name algorithms, the sizes of each algorithm have lines of their own. Within an algorithm, the borders between
 //! ranges minimise Huber's loss plus Schwarz's penalty (1978) for each range after the first. The borders are found by dynamic
@@ -16,6 +16,7 @@ use super::by;
 use super::cell::{Cell, Cells, Observation, median};
 use super::ranges::Lines;
 use super::shape::{Piece, Problem, Solution};
+use super::sizes::with_measured;
 use crate::measurement::Sample;
 use forebay_scenario::profile::Fit;
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ const BEYOND: usize = 2;
 /// Smallest relative distance that counts as a jump: the distance of the times in a short last range from the line of the range
 /// before it.
 const JUMP: f64 = 0.2;
-/// Maximum number of sizes that are used; if there are more, every second, third or n-th size is used.
+/// Maximum number of sizes that the law uses; if there are more, every second, third or n-th size is used.
 const MOST: usize = 200;
 /// Smallest relative noise that is assumed for a table.
 const FLOOR: f64 = 0.01;
@@ -62,7 +63,8 @@ pub(super) fn fit(samples: &[&Sample], draws: usize) -> Option<Fit> {
         value: sample.seconds_each(),
         at: sample.at,
     };
-    let mut cells = Cells::new(fastest.iter().map(observation).collect());
+    let measured = Cells::new(fastest.iter().map(observation).collect());
+    let mut cells = measured.clone();
     let every = cells.cells.len().div_ceil(MOST).max(1);
     cells.cells = cells.cells.into_iter().step_by(every).collect();
     let named = |cell: &Cell| {
@@ -78,7 +80,8 @@ pub(super) fn fit(samples: &[&Sample], draws: usize) -> Option<Fit> {
     for of in algorithms.values() {
         lines.extend(split(&cells, of, noise)?);
     }
-    Lines { cells: &cells, lines, noise }.fit(draws)
+    let law = Lines { cells: &cells, lines, noise }.fit(draws)?;
+    Some(with_measured(law, &measured, noise, draws))
 }
 
 /// Returns, for each size, the trials of the fastest algorithm at this size, with the algorithm's name.

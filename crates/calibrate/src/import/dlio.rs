@@ -2,20 +2,23 @@
 //!
 //! Meanings and defaults are those of `dlio_benchmark/utils/config.py` and of its loaders: workers persist, samples that do not
 //! fill a batch are dropped, "preprocessing" sleeps, and PyTorch's prefetch factor is the number of batches to prefetch divided
-//! by the workers, rounded up. The scenario's first lines name what forebay does not simulate.
+//! by the workers, rounded up. The scenario's first lines name the keys that are not used.
 
+mod checkpoints;
+mod keys;
 mod place;
 mod text;
 mod yaml;
 
 use serde_json::Value;
 
+pub use checkpoints::Checkpoints;
 pub use place::{Said, said, source};
 pub use text::scenario;
 pub use yaml::{DlioError, read};
 
 /// Settings of a workload, in SI units.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Workload {
     /// Name of the model.
     pub name: String,
@@ -58,7 +61,10 @@ pub struct Workload {
     pub utilisation: Option<f64>,
     /// Random seed.
     pub seed: u64,
-    /// Keys whose settings are not simulated.
+    /// Checkpoints of a workload that only writes them; `None` if it trains. The other settings are then those of
+    /// [`Workload::default`].
+    pub checkpoints: Option<Checkpoints>,
+    /// Keys that are not used.
     pub left_out: Vec<String>,
 }
 
@@ -93,6 +99,12 @@ pub enum Times {
         /// Mean.
         mean: f64,
     },
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        Times::Constant(0.0)
+    }
 }
 
 impl Times {

@@ -6,21 +6,15 @@
 //! loop to the start of the next.
 
 mod bounded;
+mod event;
+mod spans;
 
 use bounded::Bounded;
 use flate2::read::MultiGzDecoder;
-use forebay_model::input::{Capped, InputError, TRACED};
+use forebay_model::input::{Capped, InputError, RECORDED, TRACED};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use std::fmt;
+use spans::Spans;
 use std::io::{BufRead, BufReader, Read};
-
-/// Limit for the number of steps and waits; each takes about 40 bytes of memory.
-const MOST_SPANS: usize = 10_000_000;
-/// Prefix of the names of steps.
-const STEP: &str = "ProfilerStep#";
-/// Prefix of the names of waits.
-const WAIT: &str = "enumerate(DataLoader)#";
 
 /// A step of the training loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,201 +62,51 @@ impl From<serde_json::Error> for TraceError {
     }
 }
 
-/// Returns the steps of a trace in order of time. The JSON may be compressed with gzip.
+/// What a trace shows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Trace {
+    /// The steps of each rank, in order of time; a trace has one rank unless it was merged.
+    pub ranks: Vec<Vec<TracedStep>>,
+    /// Why it is not known how long the loop waited for its loader; `None` if it is known. [`TracedStep::waiting`] then means
+    /// nothing.
+    pub unknown: Option<&'static str>,
+    /// What was left out.
+    pub notes: Vec<String>,
+}
+
+/// Returns the steps of a trace. The JSON may be compressed with gzip, and a table with `traceEvents` or a list of events.
+/// `NaN` in an event costs this event. A last step that was cut off does not count.
 ///
 /// # Errors
 /// If the text is not a trace or has no steps.
-pub fn steps(mut from: impl BufRead) -> Result<Vec<TracedStep>, TraceError> {
+pub fn read(mut from: impl BufRead) -> Result<Trace, TraceError> {
     let start = from.fill_buf().map_err(serde_json::Error::io)?;
-    let mut spans = if start.starts_with(&[0x1f, 0x8b]) {
+    let spans = if start.starts_with(&[0x1f, 0x8b]) {
         // A small compressed file may expand to a thousand times its size.
-        read(Capped::new(MultiGzDecoder::new(from), TRACED))?
+        parsed(Capped::new(MultiGzDecoder::new(from), TRACED))?
+    } else if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
+        let text = Capped::new(from, RECORDED).text();
+        parsed(text.map_err(|inner| TraceError::Unreadable { inner })?.as_bytes())?
     } else {
-        read(from)?
+        // Some editors put a mark at the beginning of UTF-8.
+        let mark = if start.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
+        from.consume(mark);
+        parsed(from)?
     };
-    if spans.steps.is_empty() {
-        spans.between_waits();
+    let (events, waits) = (spans.events, spans.waits());
+    let trace = spans.trace();
+    if trace.ranks.is_empty() {
+        return Err(TraceError::NoSteps { events, waits });
     }
-    if spans.steps.is_empty() {
-        return Err(TraceError::NoSteps { events: spans.events, waits: spans.waits.len() });
-    }
-    Ok(spans.attributed())
+    Ok(trace)
 }
 
-fn read(from: impl Read) -> Result<Spans, serde_json::Error> {
-    /// The fields of a trace file that are used.
-    #[derive(Deserialize)]
-    struct File {
-        #[serde(rename = "traceEvents")]
-        spans: Spans,
-    }
+fn parsed(from: impl Read) -> Result<Spans, serde_json::Error> {
     let from = BufReader::new(Bounded::new(from));
     let mut deserializer = serde_json::Deserializer::from_reader(from);
-    let file = File::deserialize(&mut deserializer)?;
+    let spans = Spans::deserialize(&mut deserializer)?;
     deserializer.end()?;
-    Ok(file.spans)
-}
-
-/// A span of one thread; times in microseconds [us].
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    number: u64,
-    thread: u64,
-    start: f64,
-    end: f64,
-}
-
-/// Steps and waits, extracted from the events one by one, since traces may be larger than memory.
-#[derive(Default)]
-struct Spans {
-    events: usize,
-    steps: Vec<Span>,
-    waits: Vec<Span>,
-}
-
-impl Spans {
-    fn take(&mut self, event: &Event) {
-        self.events += 1;
-        let (Some(start), Some(duration)) = (event.ts, event.dur) else { return };
-        if event.ph.as_deref() != Some("X") || !start.is_finite() || duration.is_nan() {
-            return;
-        }
-        let Some(name) = event.name.as_deref() else { return };
-        let thread = event.tid.as_ref().map_or(0, |thread| thread.0);
-        let span = Span { number: 0, thread, start, end: start + duration.max(0.0) };
-        if let Some(number) = name.strip_prefix(STEP).and_then(|number| number.parse().ok()) {
-            // The annotations of the GPU repeat each step.
-            if event.cat.as_deref() != Some("gpu_user_annotation") {
-                self.steps.push(Span { number, ..span });
-            }
-        } else if name.starts_with(WAIT) {
-            self.waits.push(span);
-        }
-    }
-
-    /// Makes steps from waits: each step is the time from the start of one wait to the start of the next wait in the same thread.
-    fn between_waits(&mut self) {
-        self.waits.sort_by(|a, b| a.thread.cmp(&b.thread).then(a.start.total_cmp(&b.start)));
-        let pairs = self.waits.windows(2).filter(|pair| pair[0].thread == pair[1].thread);
-        let steps =
-            pairs.zip(0..).map(|(pair, number)| Span { number, end: pair[1].start, ..pair[0] });
-        self.steps = steps.collect();
-    }
-
-    /// Returns every step with the time that its thread waited for the loader during the step.
-    fn attributed(mut self) -> Vec<TracedStep> {
-        self.steps.sort_by(|a, b| a.start.total_cmp(&b.start));
-        self.waits.sort_by(|a, b| a.start.total_cmp(&b.start));
-        let steps = self.steps.iter();
-        steps
-            .map(|step| {
-                // Waits of a thread do not nest, so at most one began before the step.
-                let from = self.waits.partition_point(|wait| wait.end <= step.start);
-                let within = self.waits[from..].iter().take_while(|wait| wait.start < step.end);
-                let own = within.filter(|wait| wait.thread == step.thread);
-                let waiting: f64 =
-                    own.map(|wait| wait.end.min(step.end) - wait.start.max(step.start)).sum();
-                let seconds = (step.end - step.start) / 1e6;
-                let waiting = (waiting / 1e6).clamp(0.0, seconds);
-                TracedStep { number: step.number, seconds, waiting }
-            })
-            .collect()
-    }
-}
-
-/// The fields of an event that are used.
-#[derive(Deserialize)]
-struct Event {
-    ph: Option<String>,
-    cat: Option<String>,
-    name: Option<String>,
-    tid: Option<Thread>,
-    ts: Option<f64>,
-    dur: Option<f64>,
-}
-
-/// The number of a thread; 0 if it is not a number, as in metadata events.
-struct Thread(u64);
-
-impl<'de> Deserialize<'de> for Thread {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Thread, D::Error> {
-        struct Number;
-
-        impl<'de> Visitor<'de> for Number {
-            type Value = Thread;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a thread")
-            }
-
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Thread, E> {
-                Ok(Thread(number))
-            }
-
-            fn visit_i64<E: Error>(self, _: i64) -> Result<Thread, E> {
-                Ok(Thread(0))
-            }
-
-            fn visit_f64<E: Error>(self, _: f64) -> Result<Thread, E> {
-                Ok(Thread(0))
-            }
-
-            fn visit_bool<E: Error>(self, _: bool) -> Result<Thread, E> {
-                Ok(Thread(0))
-            }
-
-            fn visit_str<E: Error>(self, _: &str) -> Result<Thread, E> {
-                Ok(Thread(0))
-            }
-
-            fn visit_unit<E: Error>(self) -> Result<Thread, E> {
-                Ok(Thread(0))
-            }
-
-            // Nested values are skipped, not stored.
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Thread, A::Error> {
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Thread(0))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Thread, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Thread(0))
-            }
-        }
-
-        deserializer.deserialize_any(Number)
-    }
-}
-
-impl<'de> Deserialize<'de> for Spans {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Spans, D::Error> {
-        struct Events;
-
-        impl<'de> Visitor<'de> for Events {
-            type Value = Spans;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of trace events")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Spans, A::Error> {
-                let mut spans = Spans::default();
-                while let Some(event) = seq.next_element()? {
-                    spans.take(&event);
-                    if spans.steps.len() + spans.waits.len() > MOST_SPANS {
-                        return Err(A::Error::custom(format_args!(
-                            "the file has more than {MOST_SPANS} steps and waits for loaders; trace fewer \
-                             steps"
-                        )));
-                    }
-                }
-                Ok(spans)
-            }
-        }
-
-        deserializer.deserialize_seq(Events)
-    }
+    Ok(spans)
 }
 
 #[cfg(test)]
@@ -271,6 +115,33 @@ mod tests {
 
     fn trace(events: &str) -> String {
         format!(r#"{{"schemaVersion": 1, "traceEvents": [{events}], "traceName": "t"}}"#)
+    }
+
+    fn traced(events: &[String]) -> Trace {
+        read(trace(&events.join(",")).as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn steps(text: &str) -> Vec<TracedStep> {
+        read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}")).ranks.remove(0)
+    }
+
+    const WAIT: &str = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
+
+    fn operator(thread: u64, start: f64) -> String {
+        span("aten::mm", thread, start, 1.0).replace("user_annotation", "cpu_op")
+    }
+
+    /// Returns `count` steps of 100 ms with a wait of 30 ms in `waiting` and ten operators in thread 1.
+    fn training(count: u32, waiting: u64) -> Vec<String> {
+        let step = |number: u32| {
+            let start = 1e5 * f64::from(number);
+            let own = [
+                span(&format!("ProfilerStep#{number}"), 1, start, 1e5),
+                span(WAIT, waiting, start + 1e3, 3e4),
+            ];
+            own.into_iter().chain((0..10).map(move |n| operator(1, start + 4e4 + f64::from(n))))
+        };
+        (0..count).flat_map(step).collect()
     }
 
     fn span(name: &str, thread: u64, start: f64, duration: f64) -> String {
@@ -294,7 +165,7 @@ mod tests {
             span("aten::conv2d", 5, 600.0, 10.0),
             r#"{"ph": "M", "name": "process_name", "tid": "cpu"}"#.to_owned(),
         ];
-        let steps = steps(trace(&events.join(",")).as_bytes()).expect("steps");
+        let steps = steps(&trace(&events.join(",")));
         let expected = [(0, 2e-3, 0.5e-3), (1, 1e-3, 0.1e-3)];
         assert_eq!(steps.len(), expected.len());
         for (step, (number, seconds, waiting)) in steps.iter().zip(expected) {
@@ -308,7 +179,7 @@ mod tests {
     fn without_a_profiler_schedule_each_data_loader_wait_begins_a_step() {
         let wait = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
         let events: Vec<_> = [0.0, 1_000.0, 3_000.0].map(|t| span(wait, 1, t, 250.0)).into();
-        let steps = steps(trace(&events.join(",")).as_bytes()).expect("steps");
+        let steps = steps(&trace(&events.join(",")));
         let found: Vec<_> = steps.iter().map(|s| (s.number, s.seconds, s.waiting)).collect();
         assert_eq!(found, [(0, 1e-3, 0.25e-3), (1, 2e-3, 0.25e-3)]);
     }
@@ -320,16 +191,98 @@ mod tests {
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gz.write_all(text.as_bytes()).expect("compressed");
         let bytes = gz.finish().expect("compressed");
-        assert_eq!(steps(&bytes[..]).expect("steps")[0].number, 3);
+        assert_eq!(read(&bytes[..]).expect("steps").ranks[0][0].number, 3);
     }
 
     #[test]
     fn invalid_traces_are_reported_with_a_reason() {
-        for text in ["", "{", "[]", "{}", r#"{"traceEvents": 3}"#, "\u{0}\u{1}"] {
-            let error = steps(text.as_bytes()).expect_err(text);
+        for text in ["", "{", "{}", r#"{"traceEvents": 3}"#, "\u{0}\u{1}"] {
+            let error = read(text.as_bytes()).expect_err(text);
             assert!(matches!(error, TraceError::Malformed(_)), "{text}: {error}");
         }
-        let error = steps(trace(&span("aten::mm", 1, 0.0, 1.0)).as_bytes()).expect_err("no steps");
+        let none = trace(&span("aten::mm", 1, 0.0, 1.0));
+        let error = read(none.as_bytes()).expect_err("no steps");
         assert!(error.to_string().contains("call its `step()`"), "{error}");
+    }
+
+    #[test]
+    fn waits_that_the_trace_does_not_show_are_not_known() {
+        let known = traced(&training(5, 1));
+        assert_eq!((known.unknown, known.notes.len()), (None, 0));
+        assert!(known.ranks[0].iter().all(|step| (step.waiting - 0.03).abs() < 1e-12));
+        let without: Vec<String> =
+            training(5, 1).into_iter().filter(|event| !event.contains(WAIT)).collect();
+        assert!(traced(&without).unknown.expect("a reason").contains("no DataLoader spans"));
+        let prefetched = traced(&training(5, 7));
+        assert!(prefetched.unknown.expect("a reason").contains("another thread"));
+        assert_eq!(prefetched.ranks[0].len(), 5);
+        // Without annotations, the steps are those of the thread that prefetches.
+        let bare: Vec<String> =
+            training(5, 7).into_iter().filter(|event| !event.contains("ProfilerStep")).collect();
+        assert!(traced(&bare).unknown.expect("a reason").contains("prefetches"));
+        let bare: Vec<String> =
+            training(5, 1).into_iter().filter(|event| !event.contains("ProfilerStep")).collect();
+        assert_eq!(traced(&bare).unknown, None);
+    }
+
+    #[test]
+    fn a_last_step_that_was_cut_off_does_not_count() {
+        let with = |last: &[String]| traced(&[training(3, 1), last.to_vec()].concat());
+        let step = |length: f64| span("ProfilerStep#3", 1, 3e5, length);
+        for (last, whole) in [
+            (vec![step(50.0)], 3),
+            // The loader's end, after the last batch.
+            (vec![step(4e4), span(WAIT, 1, 3e5, 3.9e4)], 3),
+            // A last batch that is smaller, or a long wait.
+            (
+                [vec![step(4e4)], (0..10).map(|n| operator(1, 3e5 + f64::from(n))).collect()]
+                    .concat(),
+                4,
+            ),
+            (vec![step(9e4)], 4),
+        ] {
+            let trace = with(&last);
+            assert_eq!(trace.ranks[0].len(), whole, "{last:?}");
+            let told = trace.notes.iter().any(|note| note.contains("cut off"));
+            assert_eq!(told, whole == 3, "{:?}", trace.notes);
+        }
+        // A step alone may be short.
+        assert_eq!(traced(&[span("ProfilerStep#0", 1, 0.0, 5.0)]).ranks[0].len(), 1);
+    }
+
+    #[test]
+    fn threads_of_merged_ranks_with_equal_numbers_are_told_apart() {
+        let rank = |process: &str, wait: f64| -> Vec<String> {
+            let events = training(3, 1).into_iter();
+            let events =
+                events.map(|event| event.replace("\"pid\": 1", &format!("\"pid\": {process}")));
+            events.map(|event| event.replace("30000,", &format!("{wait},"))).collect()
+        };
+        let merged = traced(&[rank("\"rank 0\"", 3e4), rank("\"rank 1\"", 6e4)].concat());
+        let waits = merged.ranks.iter().map(|steps| steps[1].waiting);
+        assert_eq!(waits.collect::<Vec<_>>(), [0.03, 0.06]);
+        assert_eq!(merged.unknown, None);
+        // Equal processes and threads: which wait is whose is not known.
+        let same = traced(&[rank("1", 3e4), rank("1", 6e4)].concat());
+        assert!(same.unknown.expect("a reason").contains("overlap"));
+    }
+
+    #[test]
+    fn a_list_of_events_is_a_trace_and_one_bad_value_costs_one_event() {
+        let list = format!("[{}]", training(3, 1).join(","));
+        assert_eq!(steps(&list), traced(&training(3, 1)).ranks[0]);
+        for bad in ["NaN", "-Infinity", "inf", "null", "\"x\"", "[1]", "{}", "1e300"] {
+            let mut events = training(3, 1);
+            events[1] = events[1].replace("\"dur\": 30000", &format!("\"dur\": {bad}"));
+            events.push("null".to_owned());
+            let trace = traced(&events);
+            let waits: Vec<f64> = trace.ranks[0].iter().map(|step| step.waiting).collect();
+            assert_eq!(waits, [0.0, 0.03, 0.03], "{bad}");
+            assert!(waits[0].is_sign_positive());
+            assert!(trace.notes[0].starts_with("2 of 37 events"), "{:?}", trace.notes);
+        }
+        let text =
+            trace(&training(2, 1).join(",").replace("\"ts\": 100000", "\"ts\": \"100000.0\""));
+        assert_eq!(steps(&text).len(), 2);
     }
 }

@@ -3,3 +3,4 @@
 pub mod collective;
 pub mod dlio;
 pub mod kineto;
+mod label;

@@ -135,9 +135,9 @@ impl Rules<'_> {
         }
         let share = 2.0 * (1.0 - 1.0 / f64::from(job.ranks()));
         let sizes = sync.buckets.iter().map(|bucket| bucket.bytes).chain([sync.most_together()]);
-        let ranges = sizes.map(|bytes| law.range(bytes as f64));
-        // A range without time per byte does not use the links.
-        let times = ranges.map(|range| range.beta + range.gamma).filter(|time| *time > 0.0);
+        let per_byte = |bytes: u64| law.parts(bytes as f64)[1] / (bytes as f64).max(1.0);
+        // A size without time per byte does not use the links.
+        let times = sizes.map(per_byte).filter(|time| *time > 0.0);
         let rate = times.map(|time| share / time).fold(0.0, f64::max);
         let links = self.on_ring(job, cluster, sync);
         for (key, _, _) in links.into_iter().filter(|(_, link, flows)| *link < rate * flows) {

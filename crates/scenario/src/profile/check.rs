@@ -4,7 +4,7 @@ use super::{Fit, Parameter, Profile, ProfileProblem, Ratio, known};
 
 /// Maximum value in a profile [SI unit]: more than any machine has.
 const GREATEST: f64 = 1e18;
-/// Maximum number of ratios of a fit.
+/// Maximum number of ratios, or of measured sizes, of a fit.
 const MOST: usize = 1000;
 /// Maximum number of bootstrap draws of a fit.
 const DRAWS: usize = 100_000;
@@ -61,6 +61,14 @@ fn check_fit(path: &str, kind: &str, fit: &Fit, log: &mut Log) {
     }
     if kind == "transport" {
         check_ranges(&parameters, fit, log);
+        let sizes = fit.parameters.keys().filter(|name| known::measured_size(name).is_some());
+        if sizes.count() > MOST {
+            log.add(
+                &parameters,
+                format!("has more than {MOST} measured sizes"),
+                "keep fewer sizes",
+            );
+        }
     }
     for (name, parameter) in &fit.parameters {
         let key = format!("{parameters}.{name}");

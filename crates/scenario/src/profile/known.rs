@@ -71,6 +71,13 @@ pub(super) fn of_range(name: &str) -> Option<(usize, &'static str)> {
     })
 }
 
+/// Returns the size that the name of a measured time of a transport has, `at_4096` [B].
+pub(super) fn measured_size(name: &str) -> Option<u64> {
+    let size = name.strip_prefix("at_")?;
+    let plain = size == "0" || size.starts_with(|c: char| ('1'..='9').contains(&c));
+    size.parse().ok().filter(|_| plain)
+}
+
 /// Returns the unit of a parameter; if the name is unknown, returns a hint with the valid names.
 pub(super) fn unit(kind: &str, name: &str) -> Result<&'static str, String> {
     if kind == "cores" {
@@ -79,7 +86,14 @@ pub(super) fn unit(kind: &str, name: &str) -> Result<&'static str, String> {
         return threads.filter(|n| *n > 0).map(|_| "1").ok_or(told);
     }
     if kind == "transport" {
-        let told = "name it after its range of sizes: alpha_1, beta_1, from_2, alpha_2, beta_2";
+        if name == "beyond" {
+            return Ok("1");
+        }
+        if measured_size(name).is_some() {
+            return Ok("s");
+        }
+        let told = "name it after its range of sizes: alpha_1, beta_1, from_2, alpha_2, beta_2; or after a measured \
+                    size: at_4096";
         return of_range(name).map(|(_, unit)| unit).ok_or_else(|| told.to_owned());
     }
     let known = of(kind);

@@ -1,7 +1,9 @@
 //! Conversion of fits into laws.
 
-use super::Fit;
-use forebay_model::law::{CopyLaw, DecodeLaw, ReadLaw, SizeRange, StepLaw, TransportLaw};
+use super::{Fit, Parameter, known};
+use forebay_model::law::{
+    CopyLaw, DecodeLaw, MeasuredTimes, ReadLaw, SizeRange, StepLaw, TransportLaw,
+};
 
 impl Fit {
     /// Returns the fit as a law of step times, or of times that are added to steps; `None` if a parameter is missing.
@@ -30,8 +32,8 @@ impl Fit {
         if ratio.is_finite() { ratio } else { 1.0 }
     }
 
-    /// Returns the fit as a law of messages or collectives by size; `None` if it has no range of sizes. In a range
-    /// without `gamma`, the time of reductions is part of `beta`.
+    /// Returns the fit as a law of messages or collectives by size, with the times at measured sizes; `None` if it has no range
+    /// of sizes. In a range without `gamma`, the time of reductions is part of `beta`.
     #[must_use]
     pub fn transport(&self) -> Option<TransportLaw> {
         let range = |number: usize| {
@@ -41,7 +43,25 @@ impl Fit {
             Some(SizeRange { from: from?, alpha: value("alpha")?, beta: value("beta")?, gamma })
         };
         let ranges: Vec<SizeRange> = (1..).map_while(range).collect();
-        TransportLaw::new(&ranges)
+        let law = TransportLaw::new(&ranges)?;
+        Some(match MeasuredTimes::new(&self.measured_sizes()) {
+            Some(measured) => law.with_measured(measured, self.value("beyond").unwrap_or(1.0)),
+            None => law,
+        })
+    }
+
+    /// Returns the measured sizes of a collective with their median times [B, s], ascending; none for other fits.
+    #[must_use]
+    pub fn measured_sizes(&self) -> Vec<(f64, f64)> {
+        // A draw may have no time left.
+        let size = |(name, parameter): (&String, &Parameter)| {
+            let bytes = known::measured_size(name).filter(|_| parameter.value > 0.0)?;
+            Some((bytes as f64, parameter.value))
+        };
+        let mut sizes: Vec<(f64, f64)> = self.parameters.iter().filter_map(size).collect();
+        sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sizes.dedup_by_key(|size| size.0);
+        sizes
     }
 
     /// Returns the fit as a law of copies to or from a GPU; `None` if a parameter is missing.

@@ -65,9 +65,11 @@ pub struct Profile {
     /// explain it equally well, `any` if it kept all files that were read), with its `size` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cache: BTreeMap<String, Fit>,
-    /// Messages and collectives, by transport (`nccl`) and by kind and number of ranks (`allreduce-8`). Range
-    /// number k of sizes has `alpha_k`, `beta_k`, and from the second range on `from_k`, the size at which it
-    /// begins.
+    /// Messages and collectives, by transport (`nccl`) and by kind and number of ranks (`allreduce-8`). A measured size has
+    /// its median time, such as `at_4096` for 4,096 B; times between measured sizes are interpolated. Beyond them a law
+    /// continues the time of the nearest: range number k of sizes has `alpha_k`, `beta_k`, and from the second range on
+    /// `from_k`, the size at which it begins. The interval of `beyond`, a factor of 1, tells how far the law is from the
+    /// measured times.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub transport: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Differences between repeated runs: `run_to_run`, relative standard deviation.

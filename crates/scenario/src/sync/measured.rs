@@ -51,9 +51,26 @@ pub(super) fn law(check: Check<'_>, wanted: MeasuredQuery<'_>) -> Option<Transpo
     };
     let part = format!("transport.{name}.{kind}");
     for bytes in wanted.bytes {
-        check.in_range(&part, fit, "bytes", "the size of a bucket of gradients", bytes as f64);
+        remark_beyond(check, &part, fit, bytes as f64);
     }
     of_fit(fit)
+}
+
+/// Remarks that a bucket of `bytes` [B] lies beyond the measured sizes, and how far the law that then holds is from these.
+fn remark_beyond(check: Check<'_>, part: &str, fit: &Fit, bytes: f64) {
+    let Some([low, high]) = fit.range.get("bytes") else { return };
+    if (low * (1.0 - 1e-6)..=high * (1.0 + 1e-6)).contains(&bytes) {
+        return;
+    }
+    check.in_range(part, fit, "bytes", "the size of a bucket of gradients", bytes);
+    let interval = fit.parameters.get("beyond").and_then(|beyond| beyond.ci95);
+    let interval = interval.map_or_else(String::new, |[low, high]| {
+        format!("; 95 % of them are {low:.2} to {high:.2} times as long")
+    });
+    check.remark(format!(
+        "beyond the measured sizes, {part} follows a law: half of its measured times differ by more than {:.1} % from it{interval}.",
+        100.0 * fit.residual
+    ));
 }
 
 /// Reports that the profile has no collective of this many ranks, and lists the numbers of ranks that it has. Times

@@ -29,12 +29,12 @@ pub(super) fn allreduce(
     ranks: u32,
     fidelity: Fidelity,
 ) -> Reduction {
-    let (size, range) = (bytes as f64, law.range(bytes as f64));
-    let moving = (range.beta + range.gamma) * size;
+    let size = bytes as f64;
+    let [fixed, moving] = law.parts(size);
     if fidelity == Fidelity::Analytic || moving <= 0.0 {
-        return Reduction::Analytic(Delay::once(range.alpha + moving));
+        return Reduction::Analytic(Delay::once(fixed + moving));
     }
     let each = (2.0 * size * (1.0 - 1.0 / f64::from(ranks))).round().max(1.0);
-    let pace = Pace { latency: Delay::once(range.alpha), cap: each / moving };
+    let pace = Pace { latency: Delay::once(fixed), cap: each / moving };
     Reduction::Flow(Arc::new(Schedule::to_next(ranks, each as u64)), Some(pace))
 }

@@ -3,7 +3,8 @@
 use super::TableError;
 use super::kind::Collective;
 use super::row::{Row, Rows};
-use super::text::{bare, begins_with_counts, number, unit, words};
+use super::text::{begins_with_counts, number, unit, words};
+use crate::import::label::bare;
 
 /// Size of a float [B].
 const FLOAT: f64 = 4.0;

@@ -3,7 +3,8 @@
 use super::TableError;
 use super::kind::Collective;
 use super::row::{Row, Rows};
-use super::text::{bare, count, is_row, number, unit, words};
+use super::text::{count, is_row, number, unit, words};
+use crate::import::label::bare;
 
 /// Positions of the columns in a table.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -21,15 +21,18 @@ pub enum Collective {
     Scatter,
     /// One rank gets the data of another.
     Message,
+    /// Every rank sends to the next and receives from the previous, at the same time.
+    SendReceive,
 }
 
 use Collective::{
     AllGather, AllReduce, AllToAll, Broadcast, Gather, Message, Reduce, ReduceScatter, Scatter,
+    SendReceive,
 };
 
 impl Collective {
     /// All operations.
-    pub const ALL: [Collective; 9] = [
+    pub const ALL: [Collective; 10] = [
         AllReduce,
         ReduceScatter,
         AllGather,
@@ -39,6 +42,7 @@ impl Collective {
         Gather,
         Scatter,
         Message,
+        SendReceive,
     ];
 
     /// Returns the name in samples and profiles.
@@ -54,6 +58,7 @@ impl Collective {
             Gather => "gather",
             Scatter => "scatter",
             Message => "message",
+            SendReceive => "send-receive",
         }
     }
 
@@ -70,7 +75,8 @@ impl Collective {
             "reduce" => Reduce,
             "gather" => Gather,
             "scatter" => Scatter,
-            "message" | "pingpong" | "sendrecv" => Message,
+            "message" | "pingpong" => Message,
+            "sendreceive" | "sendrecv" => SendReceive,
             _ => return None,
         })
     }
@@ -86,7 +92,7 @@ impl Collective {
         match self {
             AllReduce => 2.0 * (ranks - 1.0) / ranks,
             ReduceScatter | AllGather | AllToAll | Gather | Scatter => (ranks - 1.0) / ranks,
-            Broadcast | Reduce | Message => 1.0,
+            Broadcast | Reduce | Message | SendReceive => 1.0,
         }
     }
 }

@@ -5,16 +5,19 @@
 //! before every line. A damaged row is an error.
 
 mod deepbench;
+mod deviation;
 mod imb;
 mod kind;
 mod nccl;
 mod nccl_json;
 mod osu;
+mod ranks;
 mod row;
 mod text;
 
 pub use kind::Collective;
 
+use super::label;
 use crate::measurement::Sample;
 use row::Rows;
 
@@ -49,6 +52,8 @@ pub struct Imported {
     pub samples: Vec<Sample>,
     /// Descriptions of what was left out.
     pub left_out: Vec<String>,
+    /// How the file was understood, where that is not evident: what a column means, ranks without lines, excluded samples.
+    pub notes: Vec<String>,
 }
 
 /// Why a file cannot be imported.
@@ -80,17 +85,22 @@ pub fn read(
     wanted: &CollectiveDefaults,
 ) -> Result<Imported, TableError> {
     let mut rows = Rows::new(wanted);
+    let text = &*label::plain(text);
+    tables(of, text, &mut rows).and_then(|()| rows.imported())
+}
+
+fn tables(of: Benchmark, text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
+    let whole = label::unlabelled(text);
     match of {
-        Benchmark::NcclTests if text.trim_start().starts_with('{') => {
-            nccl_json::read(text, &mut rows)?
+        Benchmark::NcclTests if whole.trim_start().starts_with('{') => {
+            nccl_json::read(&whole, rows)
         }
-        Benchmark::NcclTests => nccl::read(text, &mut rows)?,
-        Benchmark::Osu => osu::read(text, &mut rows)?,
-        Benchmark::Imb => imb::read(text, &mut rows)?,
-        Benchmark::DeepBench if deepbench::is_csv(text) => deepbench::read_csv(text, &mut rows)?,
-        Benchmark::DeepBench => deepbench::read(text, &mut rows)?,
+        Benchmark::NcclTests => nccl::read(text, rows),
+        Benchmark::Osu => osu::read(text, rows),
+        Benchmark::Imb => imb::read(text, rows),
+        Benchmark::DeepBench if deepbench::is_csv(&whole) => deepbench::read_csv(&whole, rows),
+        Benchmark::DeepBench => deepbench::read(text, rows),
     }
-    rows.imported()
 }
 
 #[cfg(test)]

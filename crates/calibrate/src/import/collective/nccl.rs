@@ -1,9 +1,12 @@
 //! Reads the text output of nccl-tests.
 
 use super::TableError;
+use super::deviation::ErrorColumn;
 use super::kind::Collective;
+use super::ranks::Ranks;
 use super::row::{Row, Rows};
-use super::text::{bare, begins_with_counts, is_number, number, words};
+use super::text::{begins_with_counts, is_number, number, words};
+use crate::import::label::bare;
 
 /// Names of the programs of nccl-tests. A name that contains another name comes before it, because the first match counts.
 const PROGRAMS: [(&str, Collective); 9] = [
@@ -12,7 +15,7 @@ const PROGRAMS: [(&str, Collective); 9] = [
     ("all_gather_perf", Collective::AllGather),
     ("alltoall_perf", Collective::AllToAll),
     ("broadcast_perf", Collective::Broadcast),
-    ("sendrecv_perf", Collective::Message),
+    ("sendrecv_perf", Collective::SendReceive),
     ("reduce_perf", Collective::Reduce),
     ("gather_perf", Collective::Gather),
     ("scatter_perf", Collective::Scatter),
@@ -20,6 +23,9 @@ const PROGRAMS: [(&str, Collective); 9] = [
 /// Texts in the line before a table (`STARTING`) and in the line after a table (`CONCLUDED`).
 const STARTING: &str = "Collective test starting";
 const CONCLUDED: &str = "Collective test concluded";
+/// Note on a table with deviations.
+const DEVIATIONS: &str = "the column `error` is the largest deviation of a result, as nccl-tests printed until August 2022, \
+                          not a number of wrong results";
 /// Smallest algorithm bandwidth for which the ratio of the bandwidths is checked [GB/s]. Lower bandwidths are too coarse for the
 /// check, as only two decimals are printed.
 const TELLING: f64 = 2.0;
@@ -32,10 +38,15 @@ pub(super) fn program(line: &str) -> Option<Collective> {
 }
 
 /// Columns of a table: positions of the time columns, out of place and in place (`times`), and the number of all columns (`all`).
-/// After each time column come the columns of two bandwidths and of a count of errors.
+/// After each time column come the columns of two bandwidths and of errors.
 #[derive(Debug, Clone, PartialEq)]
 struct Columns {
     times: Vec<usize>,
+    errors: ErrorColumn,
+    /// Column of the elements' type.
+    type_of: Option<usize>,
+    /// Column of the operation that reduces; blank in rows of collectives that reduce nothing.
+    reduction: Option<usize>,
     all: usize,
 }
 
@@ -43,7 +54,7 @@ struct Columns {
 #[derive(Debug, Default)]
 struct Table {
     collective: Option<Collective>,
-    ranks: u32,
+    ranks: Ranks,
     columns: Option<Columns>,
     /// Whether the table was printed by an unknown program; its rows are then left out.
     skipped: bool,
@@ -65,18 +76,16 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
         } else if let Some(found) = program(bare) {
             table.collective = Some(found);
         } else if words.first() == Some(&"Using") {
-            table.ranks = 0;
+            table.ranks = Ranks::default();
         } else if words.first() == Some(&"Rank") && words.contains(&"device") {
-            // Groups run independently and alike, so only the ranks of the first group count.
-            let other = words.get(2) == Some(&"Group") && words.get(3) != Some(&"0");
-            table.ranks = table.ranks.saturating_add(u32::from(!other));
+            table.ranks.read(line, &words);
         } else if words.len() > 2 && words[..2] == ["size", "count"] {
             table.columns = Some(columns_of(&words, line)?);
             // Older versions name the program only after the table.
             let later = || text.lines().skip(line).find(|later| later.contains(CONCLUDED));
             table.collective = table.collective.or_else(|| program(later()?));
         } else if begins_with_counts(&words, 2) {
-            row(line, &words, &table, rows)?;
+            row(line, words, &mut table, rows)?;
         }
     }
     Ok(())
@@ -87,35 +96,57 @@ fn columns_of(words: &[&str], line: usize) -> Result<Columns, TableError> {
     let times: Vec<usize> = words.iter().enumerate().filter_map(is_time).collect();
     let follows = |time: &usize| words.get(time + 1..time + 3) == Some(&["algbw", "busbw"]);
     if !times.is_empty() && times.iter().all(follows) {
-        return Ok(Columns { times, all: words.len() });
+        let find = |name: &str| words.iter().position(|word| *word == name);
+        return Ok(Columns {
+            errors: ErrorColumn::of_header(words.get(times[0] + 3).copied()),
+            times,
+            type_of: find("type"),
+            reduction: find("redop"),
+            all: words.len(),
+        });
     }
     let what = "the header has no columns `time algbw busbw`";
     Err(TableError::at(line, what, "give the output of nccl-tests as it was printed"))
 }
 
-fn row(line: usize, words: &[&str], table: &Table, rows: &mut Rows<'_>) -> Result<(), TableError> {
+fn row(
+    line: usize,
+    mut words: Vec<&str>,
+    table: &mut Table,
+    rows: &mut Rows<'_>,
+) -> Result<(), TableError> {
     let Some(columns) = table.columns.as_ref().filter(|_| !table.skipped) else { return Ok(()) };
+    if let Some(blank) = columns.reduction.filter(|at| words.get(*at).is_some_and(|w| is_number(w)))
+    {
+        words.insert(blank, "");
+    }
     // With `-S`, the time of day follows the columns.
     if words.len() < columns.all {
         let what = format!("the row has {} columns, its header {}", words.len(), columns.all);
         return Err(TableError::at(line, what, "join it with the rest of the row, or remove it"));
     }
+    table.ranks.close();
+    let said = table.ranks.number(rows)?;
     let collective = rows.collective(line, table.collective)?;
-    let ranks = rows.ranks(line, collective, (table.ranks > 0).then_some(table.ranks))?;
+    let ranks = rows.ranks(line, collective, said)?;
     for (half, time) in columns.times.iter().enumerate() {
-        let value = |offset: usize| number(words, time + offset, line);
+        let value = |offset: usize| number(&words, time + offset, line);
         check_ratio(line, collective, ranks, [value(1)?, value(2)?])?;
-        let wrong = words.get(time + 3).filter(|word| is_number(word) && word.parse() != Ok(0.0));
+        let of_type = columns.type_of.and_then(|at| words.get(at)).copied().unwrap_or_default();
+        let error = words.get(time + 3).copied().unwrap_or_default();
         rows.add(Row {
             line,
             collective: Some(collective),
             ranks: Some(ranks),
-            bytes: number(words, 0, line)?,
+            bytes: number(&words, 0, line)?,
             seconds: value(0)? * 1e-6,
             labels: &[("buffers", if half == 0 { "out-of-place" } else { "in-place" })],
-            excluded: wrong.map(|count| format!("{count} results were wrong")),
+            excluded: columns.errors.excludes(error, of_type),
             ..Row::default()
         })?;
+        if columns.errors.is_deviation(error) {
+            rows.note(DEVIATIONS);
+        }
     }
     Ok(())
 }

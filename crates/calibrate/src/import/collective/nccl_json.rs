@@ -21,8 +21,16 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
         rows.collective(1, named(&file)).map_err(|error| TableError { line: None, ..error })?;
     let first = |device: &&Value| device.get("group").is_none_or(|group| *group == 0);
     let devices = file.get("devices").and_then(Value::as_array);
-    let said = devices.map(|all| all.iter().filter(first).count());
-    let said = said.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0);
+    let numbers = devices.into_iter().flatten().filter(first).enumerate();
+    // A device without a number counts as one rank.
+    let numbers =
+        numbers.map(|(at, device)| device.get("rank").and_then(Value::as_u64).unwrap_or(at as u64));
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable();
+    if let Some(twice) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(bad(format!("two of its `devices` are rank {}", twice[0])));
+    }
+    let said = u32::try_from(numbers.len()).ok().filter(|count| *count > 0);
     let ranks =
         rows.ranks(1, collective, said).map_err(|error| TableError { line: None, ..error })?;
     for (index, result) in results.iter().enumerate() {

@@ -134,3 +134,100 @@ fn json_output_of_nccl_tests_is_parsed() {
     assert!(error(&text.replace("20.0, \"nwrong", "10.0, \"nwrong")).contains("busbw is 0.500"));
     assert!(error(&text.replace("all_reduce_perf", "x")).contains("give --collective"));
 }
+
+/// Returns the output of nccl-tests before August 2022, on four GPUs, with a deviation for each of the rows.
+fn old(kind: &str, deviations: [&str; 3]) -> String {
+    let ranks = (0..4).map(|rank| {
+        format!("#   Rank  {rank} Pid  10{rank} on  node{} device  0 [0x07] X\n", rank / 2)
+    });
+    let header = "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n";
+    let rows = deviations.iter().zip(["1048576", "4194304", "8388608"]).map(|(deviation, size)| {
+        format!("{size} 2 {kind} sum 200.0 1.0 1.5 {deviation} 201.0 1.0 1.5 0e+00\n")
+    });
+    let rows: String = rows.collect();
+    format!(
+        "# Using devices\n{}{header}{rows}# Collective test concluded: all_reduce_perf\n",
+        ranks.collect::<String>()
+    )
+}
+
+#[test]
+fn the_error_column_is_a_deviation_before_august_2022_and_a_count_since() {
+    // Rounding of sums is no error; more than versions of that time accepted is one.
+    for (kind, deviations, wrong) in [
+        ("float", ["0e+00", "1e-07", "9e-06"], 0),
+        ("float", ["2e-05", "1e-07", "1e+01"], 2),
+        ("half", ["1e-02", "1e-04", "0e+00"], 0),
+        ("double", ["1e-13", "1e-11", "0e+00"], 1),
+        ("int32", ["0e+00", "1e+00", "0e+00"], 1),
+        // Counts, under the old header, as some forks have them.
+        ("float", ["0", "3", "N/A"], 1),
+    ] {
+        let found = imported(Benchmark::NcclTests, &old(kind, deviations), None);
+        let excluded = found.samples.iter().filter(|sample| sample.excluded.is_some()).count();
+        assert_eq!((found.samples.len(), excluded), (6, wrong), "{kind} {deviations:?}");
+        let told = found.notes.iter().any(|note| note.contains("largest deviation"));
+        assert!(told, "{:?}", found.notes);
+        let counted = found.notes.iter().any(|note| note.contains("of 6 samples are not used"));
+        assert_eq!(counted, wrong > 0, "{:?}", found.notes);
+    }
+    let text = old("float", ["2e-05", "0", "0"]).replace("  error", "  #wrong");
+    let found = imported(Benchmark::NcclTests, &text, None);
+    assert_eq!(found.samples[0].excluded.as_deref(), Some("2e-05 results were wrong"));
+    assert!(!found.notes.iter().any(|note| note.contains("deviation")), "{:?}", found.notes);
+}
+
+#[test]
+fn ranks_of_nccl_tests_are_counted_by_their_numbers() {
+    let whole = old("float", ["0e+00"; 3]);
+    let line = "#   Rank  2 Pid  102 on  node1 device  0 [0x07] X\n";
+    // A log that has a line twice, and one that lost a line.
+    let doubled = whole.replace(line, &line.repeat(2));
+    assert_eq!(rows(&imported(Benchmark::NcclTests, &doubled, None))[0].1, 4.0);
+    let found = imported(Benchmark::NcclTests, &whole.replace(line, ""), None);
+    assert_eq!(rows(&found)[0].1, 4.0);
+    assert!(found.notes.iter().any(|note| note.contains("lines of 1 of 4 ranks")), "{found:?}");
+    // Programs without MPI: each is rank 0 of its own.
+    let alone = whole.replace("Rank  2 ", "Rank  0 ").replace("Rank  3 ", "Rank  1 ");
+    let error = read(Benchmark::NcclTests, &alone, &wanted(None, None)).expect_err("alone");
+    let error = error.to_string();
+    assert!(
+        error.contains("line 4: two processes are rank 0") && error.contains("MPI=1"),
+        "{error}"
+    );
+    // Two logs one after the other, the second without the line before its ranks.
+    let second = whole.replace("# Using devices\n", "").replace("Pid  10", "Pid  20");
+    let found = imported(Benchmark::NcclTests, &format!("{whole}{second}"), None);
+    assert_eq!(found.samples.len(), 12);
+    assert!(rows(&found).iter().all(|row| row.1 == 4.0));
+}
+
+#[test]
+fn rows_with_a_blank_reduction_are_read() {
+    // Some versions leave `redop` blank where nothing is reduced.
+    let text = "# Rank 0 Pid 1 on a device 0\n# Rank 1 Pid 1 on a device 1\n\
+                # size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n\
+                1048576 262144 float         -1 100.0 10.49 5.24 0 101.0 10.38 5.19 N/A\n\
+                # Collective test concluded: all_gather_perf\n";
+    let found = imported(Benchmark::NcclTests, text, None);
+    let row = |micro| row("allgather", 2.0, 1_048_576.0, micro);
+    assert_eq!(rows(&found), [row(100.0), row(101.0)]);
+}
+
+#[test]
+fn labels_of_launchers_and_colours_change_nothing_in_nccl_tests() {
+    let expected = rows(&imported(Benchmark::NcclTests, NCCL, None));
+    for label in [
+        "[0] ",
+        "[pod/launcher-abcde/launcher] ",
+        "2026-11-27T10:00:00.1234567Z ",
+        "launcher-1  | ",
+        "[rank0]: ",
+        "Fri Nov 27 10:00:00 2026[1,0]<stdout>:",
+        "\u{1b}[36m[0] \u{1b}[0m",
+    ] {
+        let text: Vec<String> = NCCL.lines().map(|line| format!("{label}{line}")).collect();
+        let found = imported(Benchmark::NcclTests, &text.join("\n"), None);
+        assert_eq!(rows(&found), expected, "{label}");
+    }
+}

@@ -3,7 +3,8 @@
 use super::TableError;
 use super::kind::Collective;
 use super::row::{Row, Rows};
-use super::text::{bare, count, is_row, number, unit, words};
+use super::text::{count, is_row, number, unit, words};
+use crate::import::label::bare;
 
 /// Positions of the columns in a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,15 +46,19 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
 }
 
 /// Returns the operation that a test's title names, such as `Allreduce`; `message` for point-to-point latency; an empty
-/// text if the test measures something other than latency. Returns `None` if the line is no title.
+/// text for other tests: of bandwidth, one-sided (`MPI_Put`, `One Sided MPI_Get`), of OpenSHMEM or UPC. Returns `None` if
+/// the line is no title.
 fn title(words: &[&str]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let test = rest.iter().position(|word| *word == "Test")?;
-    if *first != "OSU" || !rest.first()?.starts_with("MPI") {
+    if *first != "OSU" {
         return None;
     }
-    let name = rest[1..test].join(" ");
-    Some(match name.strip_suffix("Latency") {
+    // `MPI`, `MPI-CUDA`, `NCCL`: messages or collectives. `MPI_Put` names a function.
+    let library = rest[0].split('-').next().unwrap_or_default();
+    let two_sided = ["MPI", "NCCL", "RCCL"].contains(&library);
+    let name = rest[1.min(test)..test].join(" ");
+    Some(match name.strip_suffix("Latency").filter(|_| two_sided) {
         Some("") => "message".to_owned(),
         Some(name) => name.to_owned(),
         None => String::new(),

@@ -36,16 +36,22 @@ pub(super) struct Rows<'a> {
     pub(super) wanted: &'a CollectiveDefaults,
     samples: Vec<Sample>,
     left_out: BTreeSet<String>,
+    notes: BTreeSet<String>,
 }
 
 impl<'a> Rows<'a> {
     pub(super) fn new(wanted: &'a CollectiveDefaults) -> Rows<'a> {
-        Rows { wanted, samples: Vec::new(), left_out: BTreeSet::new() }
+        Rows { wanted, samples: Vec::new(), left_out: BTreeSet::new(), notes: BTreeSet::new() }
     }
 
     /// Records a description of something that is left out.
     pub(super) fn leave_out(&mut self, what: impl Into<String>) {
         self.left_out.insert(what.into());
+    }
+
+    /// Records how the file was understood, where that is not evident.
+    pub(super) fn note(&mut self, what: impl Into<String>) {
+        self.notes.insert(what.into());
     }
 
     /// Returns the operation that a table times: the operation in the file (`said`), otherwise the operation that the user
@@ -111,7 +117,9 @@ impl<'a> Rows<'a> {
         if row.bytes == 0.0 && collective != Collective::Message {
             self.leave_out("rows of no bytes, which move nothing");
         } else if ranks < 2 {
-            self.leave_out("tables of one rank, which move nothing");
+            self.leave_out(
+                "tables of one rank, which move nothing (several processes without MPI run alone)",
+            );
         } else if row.seconds == 0.0 {
             self.leave_out("rows whose time was rounded to 0");
         } else {
@@ -148,7 +156,15 @@ impl<'a> Rows<'a> {
     pub(super) fn imported(self) -> Result<Imported, TableError> {
         let left_out: Vec<String> = self.left_out.into_iter().collect();
         if !self.samples.is_empty() {
-            return Ok(Imported { samples: self.samples, left_out });
+            let excluded = self.samples.iter().filter(|sample| sample.excluded.is_some()).count();
+            let mut notes: Vec<String> = self.notes.into_iter().collect();
+            if excluded > 0 {
+                notes.push(format!(
+                    "{excluded} of {} samples are not used in fits: their results were wrong",
+                    self.samples.len()
+                ));
+            }
+            return Ok(Imported { samples: self.samples, left_out, notes });
         }
         let why = match left_out.is_empty() {
             true => String::new(),

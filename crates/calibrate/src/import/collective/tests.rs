@@ -101,6 +101,36 @@ const IMB: &str = "\
 ";
 
 #[test]
+fn one_sided_osu_tests_are_left_out_in_old_and_new_spelling() {
+    for title in [
+        "OSU MPI_Put Latency Test v5.8",
+        "OSU MPI_Put-CUDA Latency Test v5.8",
+        "OSU MPI_Get latency Test v3.6",
+        "OSU One Sided MPI_Put latency Test v3.1.1",
+        "OSU One Sided MPI_Get Passive latency Test v3.7",
+        "OSU OpenSHMEM Put Latency Test v5.3",
+        "OSU UPC Memput Latency Test v5.3",
+    ] {
+        // After the table of messages, so that its rows cannot be taken for more of them.
+        let messages = "# OSU MPI Latency Test v5.8\n# Size  Latency (us)\n8  1.5\n";
+        let put = format!("# {title}\n# Size  Latency (us)\n8  0.5\n1024  0.6\n");
+        for text in [format!("{messages}{put}"), format!("{put}{messages}")] {
+            let found = imported(Benchmark::Osu, &text, None);
+            assert_eq!(rows(&found), [row("message", 2.0, 8.0, 1.5)], "{title}");
+            assert!(found.left_out[0].contains(title), "{:?}", found.left_out);
+        }
+    }
+}
+
+#[test]
+fn imb_send_receive_is_no_one_way_message() {
+    let text = "# Benchmarking Sendrecv\n# #processes = 4\n#bytes #repetitions t_min[usec] t_max[usec] t_avg[usec] Mbytes/sec\n\
+                1024 1000 2.0 3.0 2.5 600.0\n";
+    let found = imported(Benchmark::Imb, text, None);
+    assert_eq!(rows(&found), [row("send-receive", 4.0, 1024.0, 3.0)]);
+}
+
+#[test]
 fn imb_times_are_those_of_the_slowest_rank() {
     let found = imported(Benchmark::Imb, IMB, None);
     let expected = [

@@ -2,32 +2,6 @@
 
 use super::TableError;
 
-/// Returns a line without the labels that launchers put before it: `[1,0]<stdout>:` by mpirun, `0:` by srun and prun, `node1 0:`
-/// by PALS.
-pub(super) fn bare(line: &str) -> &str {
-    let mut rest = line.trim();
-    while let Some(shorter) = unlabelled(rest) {
-        rest = shorter.trim_start();
-    }
-    rest
-}
-
-fn unlabelled(line: &str) -> Option<&str> {
-    if line.starts_with('[')
-        && let Some((label, rest)) = line.split_once('>')
-        && (label.ends_with("<stdout") || label.ends_with("<stderr"))
-    {
-        return Some(rest.strip_prefix(':').unwrap_or(rest));
-    }
-    let (label, rest) = line.split_once(": ")?;
-    let mut second = label.split_whitespace().skip(1);
-    let one =
-        second.next().is_none_or(|rank| rank.parse::<u32>().is_ok()) && second.next().is_none();
-    let starts = rest.trim_start().starts_with(|c: char| c == '#' || c.is_ascii_digit());
-    let plain = |c: char| c.is_ascii_alphanumeric() || " .-_".contains(c);
-    (starts && one && label.chars().all(plain)).then_some(rest)
-}
-
 /// Returns the words of a line, without the comment signs at the beginning of the line.
 pub(super) fn words(line: &str) -> Vec<&str> {
     line.trim_start_matches(['#', ' ', '\t']).split_whitespace().collect()

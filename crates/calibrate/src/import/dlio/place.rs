@@ -12,6 +12,13 @@ pub enum Said {
 /// Returns the place that sets the effective value of `key`. If it is not set, returns the place of the innermost enclosing key.
 #[must_use]
 pub fn said(texts: &[String], overrides: &[String], key: &str) -> Option<Said> {
+    // Older files name the section of the reader so.
+    let older = key.strip_prefix("reader.").map(|rest| format!("data_reader.{rest}"));
+    let exact = |key: &str| place_of(texts, overrides, key, false);
+    older.and_then(|key| exact(&key)).or_else(|| place_of(texts, overrides, key, true))
+}
+
+fn place_of(texts: &[String], overrides: &[String], key: &str, enclosing: bool) -> Option<Said> {
     let mut key = key;
     loop {
         let named = |text: &str| {
@@ -27,7 +34,7 @@ pub fn said(texts: &[String], overrides: &[String], key: &str) -> Option<Said> {
         if let Some((file, line)) = found.next() {
             return Some(Said::File(file, line));
         }
-        key = key.rsplit_once('.')?.0;
+        key = key.rsplit_once('.').filter(|_| enclosing)?.0;
     }
 }
 
@@ -52,7 +59,7 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
 }
 
 /// Sources of the scenario's keys: keys of the workload, or options of the command line.
-const SOURCES: [(&str, &str); 22] = [
+const SOURCES: [(&str, &str); 24] = [
     ("name", "model.name"),
     ("run.steps", "train.total_training_steps"),
     ("run.epochs", "train.epochs"),
@@ -74,6 +81,8 @@ const SOURCES: [(&str, &str); 22] = [
     ("job.loader.tf-data.parallel_calls", "reader.computation_threads"),
     ("job.loader.tf-data.prefetch", "reader.prefetch_size"),
     ("job.loader", "reader.preprocess_time"),
+    ("job.checkpoint.steps", "checkpoint.num_checkpoints_write"),
+    ("job.checkpoint", "model"),
     ("job.model", "train.computation_time"),
 ];
 
@@ -111,6 +120,8 @@ mod tests {
         assert_eq!(said(&[], "reader.read_threads"), Some(Said::File(0, 4)));
         assert_eq!(said(&[], "train.epochs.of.what"), Some(Said::File(0, 6)));
         assert_eq!(said(&[], "metric.au"), None);
+        let old = ["data_reader:\n  batch_size: 4\n".to_owned()];
+        assert_eq!(super::said(&old, &[], "reader.batch_size"), Some(Said::File(0, 2)));
         let over = ["++workload.train.epochs=2", "++workload.reader.batch_size=3"];
         assert_eq!(said(&over, "reader.batch_size"), Some(Said::Override(1)));
     }

@@ -1,26 +1,30 @@
 //! Converts a workload to the text of a scenario.
 
-use super::{Deployment, Times, Workload};
+use super::{Checkpoints, Deployment, Times, Workload};
 use std::fmt::Write as _;
 
 /// Smallest number of steps of each accelerator; if a run has fewer, its scenario says that the run is too short.
 const FEWEST_STEPS: u64 = 200;
 /// Default size of requests by readers of record files [B]: TensorFlow's buffer.
 const REQUEST: f64 = 262_144.0;
+/// Shortest step between two checkpoints, where the workload has no time between them [s].
+const SHORTEST: f64 = 1e-3;
+/// Widest comment [characters].
+const WIDEST: usize = 118;
 
 /// Returns the scenario of a workload in a deployment. Each accelerator has its own loader, and all accelerators execute each
 /// step together.
 #[must_use]
 pub fn scenario(of: &Workload, at: &Deployment) -> String {
+    if let Some(checkpoints) = of.checkpoints {
+        return of_checkpoints(of, checkpoints, at);
+    }
     let Deployment { accelerators, hosts, bandwidth, source } = at;
-    let (name, per_host) = (name(of), accelerators.div_ceil(*hosts));
+    let (name, copies) = (name(of), copies(at));
     let goal = of.utilisation.map_or("fully".to_owned(), |share| format!("{} %", 100.0 * share));
     let busy = if of.utilisation.is_some() { "at least " } else { "" };
     let demand = of.batch as f64 * of.sample_size / of.step.mean();
-    let left_out = match of.left_out.is_empty() {
-        true => String::new(),
-        false => format!("# Not simulated: {}.\n", of.left_out.join(", ")),
-    };
+    let left_out = left_out(of);
     let steps = steps(of, *accelerators);
     let short = match steps.is_some_and(|steps| steps < FEWEST_STEPS) {
         true => format!(
@@ -50,18 +54,81 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
          # Imported from {source}. {}\n{short}{left_out}\
          name = \"{name}\"\n\n\
          [run]\n{stop}\nwarm_up = {warm_up}\nreplications = 1\nseed = {}\n\n\
-         [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = 64\ngpus = {per_host}\n\n\
+         [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = 64\ngpus = {}\n\n\
          [storage.data.file-server]\nbandwidth = \"{bandwidth}\"\n\n\
          [dataset.train]\nsamples = {samples}\nsample_size = {}\n{order}{layout}\n\
          [[job]]\nname = \"{name}\"\nnodes = {hosts}\ndataset = \"train\"\nstorage = \"data\"\nbatch = {}\n\
          {sampler}\n{loader}\n\
-         [job.parallel.data]\ncopies_per_node = {per_host}\nloaders = \"per-rank\"\n\n\
+         [job.parallel.data]\ncopies_per_node = {copies}\nloaders = \"per-rank\"\n\n\
          [job.model]\n{step}",
         demand_of(demand),
         of.seed,
+        accelerators.div_ceil(*hosts),
         size(of),
         of.batch,
     )
+}
+
+/// Returns the scenario of a workload that only writes checkpoints: steps without input, each with a checkpoint after it.
+fn of_checkpoints(of: &Workload, checkpoints: Checkpoints, at: &Deployment) -> String {
+    let Deployment { accelerators, hosts, bandwidth, source } = at;
+    let Checkpoints { number, bytes, each_rank, every_rank_all, between } = checkpoints;
+    let (name, left_out, copies) = (name(of), left_out(of), copies(at));
+    let bytes = if every_rank_all { bytes * f64::from(*accelerators) } else { bytes };
+    let writers = if each_rank { "each" } else { "first" };
+    let gpus = accelerators.div_ceil(*hosts);
+    let step = between.max(SHORTEST);
+    format!(
+        "# How long does this storage take for a checkpoint of {accelerators} ranks: {name} of DLIO?\n\
+         #\n\
+         # Imported from {source}. It trains nothing: each step stands for the time between two checkpoints.\n\
+         {left_out}\
+         name = \"{name}\"\n\n\
+         [run]\nsteps = {}\nwarm_up = \"off\"\nreplications = 1\n\n\
+         [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = 64\ngpus = {gpus}\n\n\
+         [storage.data.file-server]\nbandwidth = \"{bandwidth}\"\n\n\
+         [storage.none.memory]\n\n\
+         [dataset.none]\nsamples = {accelerators}\nsample_size = \"1 B\"\n\n\
+         [[job]]\nname = \"{name}\"\nnodes = {hosts}\ndataset = \"none\"\nstorage = \"none\"\nbatch = 1\n\n\
+         [job.loader.in-memory]\n\n\
+         [job.parallel.data]\ncopies_per_node = {copies}\nloaders = \"per-rank\"\n\n\
+         [job.model]\nstep = \"{step} s\"\n\n\
+         [job.checkpoint]\nsteps = 1\nbytes = \"{bytes} B\"\nstorage = \"data\"\nwriters = \"{writers}\"\n",
+        // The run ends with its last step, before that step's checkpoint.
+        number.saturating_add(1)
+    )
+}
+
+/// Returns the comment that names the keys that are not used, in lines of at most [`WIDEST`] characters.
+fn left_out(of: &Workload) -> String {
+    if of.left_out.is_empty() {
+        return String::new();
+    }
+    let mut lines = vec!["# Not used:".to_owned()];
+    for (index, key) in of.left_out.iter().enumerate() {
+        // A comment ends with its line, whatever characters a key has.
+        let key = key.replace(char::is_control, " ");
+        let end = if index + 1 == of.left_out.len() { "." } else { "," };
+        if lines.last().is_some_and(|line| line.len() + key.len() + 2 > WIDEST) {
+            lines.push("#".to_owned());
+        }
+        if let Some(line) = lines.last_mut() {
+            *line += &format!(" {key}{end}");
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Returns the number of accelerators of each host, in the notation of scenarios: equal if they divide, otherwise as MPI
+/// distributes ranks, one more on each of the first hosts.
+fn copies(at: &Deployment) -> String {
+    let (each, more) = (at.accelerators / at.hosts, at.accelerators % at.hosts);
+    if more == 0 {
+        return each.to_string();
+    }
+    let of = |host: u32| if host < more { each + 1 } else { each };
+    let all: Vec<String> = (0..at.hosts).map(|host| of(host).to_string()).collect();
+    format!("[{}]", all.join(", "))
 }
 
 /// Returns the number of steps of each accelerator in the whole run; `None` if the workload itself sets the number of steps.

@@ -1,6 +1,8 @@
 //! Converts YAML and overrides to a workload.
 
-use super::{Times, Workload, at};
+use super::keys::Keys;
+use super::{Workload, checkpoints};
+use crate::import::label;
 use serde_json::{Map, Value};
 
 /// Why a workload cannot be imported.
@@ -17,8 +19,20 @@ pub enum DlioError {
         what: String,
     },
     /// The text is valid YAML, but no DLIO workload.
-    #[error("not a DLIO workload: both `dataset` and `train` are missing")]
+    #[error("not a DLIO workload: `dataset`, `train` and `checkpoint` are missing")]
     NoWorkload,
+    /// The workload neither trains nor writes checkpoints.
+    #[error(
+        "`workflow.train` is false, and nothing writes checkpoints: this workload only generates data; give the \
+         workload that trains on these data"
+    )]
+    OnlyGenerates,
+    /// There are only overrides, as in `overrides.yaml` of a folder of results.
+    #[error("only overrides{}; name the workload's file before them, or `config.yaml` beside this file", .group.as_ref().map(|group| format!(" of `{group}`")).unwrap_or_default())]
+    OnlyOverrides {
+        /// The workload that the overrides choose by its name.
+        group: Option<String>,
+    },
     /// A key has a value that cannot be simulated.
     #[error("`{key}` is {value}; {remedy}")]
     Value {
@@ -34,82 +48,78 @@ pub enum DlioError {
     Override(String),
 }
 
-/// Sections that forebay reads, with the keys that it understands or that have no effect on reading.
-const KNOWN: [(&str, &[&str]); 4] = [
-    (
-        "dataset",
-        &[
-            "data_folder",
-            "format",
-            "num_files_train",
-            "num_samples_per_file",
-            "record_length",
-            "record_length_bytes",
-            "record_length_stdev",
-            "record_length_bytes_stdev",
-            "record_length_resize",
-            "record_length_bytes_resize",
-            "num_subfolders_train",
-            "num_files_eval",
-            "num_subfolders_eval",
-            "keep_files",
-            "file_prefix",
-        ],
-    ),
-    (
-        "reader",
-        &[
-            "data_loader",
-            "batch_size",
-            "batch_size_eval",
-            "read_threads",
-            "computation_threads",
-            "prefetch_size",
-            "file_shuffle",
-            "sample_shuffle",
-            "shuffle_size",
-            "transfer_size",
-            "multiprocessing_context",
-            "pin_memory",
-            "preprocess_time",
-            "dont_use_mmap",
-        ],
-    ),
-    ("train", &["epochs", "computation_time", "total_training_steps", "seed_change_epoch", "seed"]),
-    ("metric", &["au", "exclude_start_steps", "exclude_end_steps"]),
-];
-
 /// Limit for the nesting of keys in an override; Hydra's workloads have three levels.
 const DEEPEST: usize = 16;
 
 /// Reads a workload: files in order, where later files override earlier ones, then overrides in Hydra's notation,
-/// `++workload.reader.read_threads=8`.
+/// `++workload.reader.read_threads=8`. A file may also be a list of overrides, as `overrides.yaml` in folders of results.
 ///
 /// # Errors
 /// If a file or override is invalid; the error names the key at fault.
 pub fn read(files: &[String], overrides: &[String]) -> Result<Workload, DlioError> {
     let mut all = Value::Object(Map::new());
+    let mut listed = Vec::new();
     for (file, text) in files.iter().enumerate() {
-        let value: Value = serde_saphyr::from_str(text).map_err(|error| {
-            // The first line has the message; the other lines show the place.
-            let text = error.to_string();
-            let what = text.lines().next().unwrap_or_default().to_owned();
-            let line = error.location().and_then(|at| usize::try_from(at.line()).ok());
-            DlioError::Malformed { file, line, what }
-        })?;
-        merge(&mut all, value);
+        let text = label::plain(text);
+        match parsed(file, &label::unlabelled(&text))? {
+            Value::Array(list) => {
+                listed.extend(list.iter().filter_map(Value::as_str).map(str::to_owned))
+            }
+            value => merge(&mut all, value),
+        }
     }
-    for text in overrides {
-        change(&mut all, text)?;
+    let mut unused = Vec::new();
+    let mut group = None;
+    for text in listed.iter().chain(overrides) {
+        match text.split_once('=') {
+            // Hydra's choice of a file; the user names this file.
+            Some((key, name)) if ["workload", "+workload", "++workload"].contains(&key) => {
+                group = Some(name.to_owned());
+                unused.push(text.clone());
+            }
+            // Where Hydra itself writes.
+            Some((key, _)) if key.trim_start_matches('+').starts_with("hydra.") => {
+                unused.push(text.clone())
+            }
+            _ => change(&mut all, text)?,
+        }
     }
     // Files of Hydra's groups contain only the sections of the workload.
-    if let Some(inner) = all.get("workload").filter(|inner| inner.is_object()) {
-        all = inner.clone();
+    if let Some(inner) = all.get("workload").filter(|inner| inner.is_object()).cloned() {
+        let outer = all.as_object().into_iter().flatten().filter(|(key, _)| *key != "workload");
+        outer.for_each(|(key, value)| leaves(key, value, &mut unused));
+        all = inner;
     }
-    if at(&all, "dataset").is_none() && at(&all, "train").is_none() {
-        return Err(DlioError::NoWorkload);
+    let has = |section: &str| all.get(section).is_some_and(Value::is_object);
+    // A data set or training alone is enough: the rest has defaults.
+    if !["dataset", "train", "checkpoint"].into_iter().any(has) {
+        return Err(match listed.is_empty() && group.is_none() {
+            true => DlioError::NoWorkload,
+            false => DlioError::OnlyOverrides { group },
+        });
     }
-    workload(&all)
+    workload(&all, unused)
+}
+
+fn parsed(file: usize, text: &str) -> Result<Value, DlioError> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        // The first line has the message; the other lines show the place.
+        let text = error.to_string();
+        let what = text.lines().next().unwrap_or_default().to_owned();
+        let line = error.location().and_then(|at| usize::try_from(at.line()).ok());
+        DlioError::Malformed { file, line, what }
+    })
+}
+
+/// Adds the path of each value under `value` to `all`, without nulls.
+fn leaves(path: &str, value: &Value, all: &mut Vec<String>) {
+    match value {
+        Value::Object(inner) if !inner.is_empty() => {
+            inner.iter().for_each(|(key, value)| leaves(&format!("{path}.{key}"), value, all));
+        }
+        Value::Null => {}
+        _ => all.push(path.to_owned()),
+    }
 }
 
 /// Replaces the value `under` by `over`; if both are tables, merges them key by key.
@@ -146,136 +156,90 @@ fn change(all: &mut Value, text: &str) -> Result<(), DlioError> {
     Ok(())
 }
 
-fn workload(of: &Value) -> Result<Workload, DlioError> {
-    let get = Keys { of };
+fn workload(of: &Value, mut unused: Vec<String>) -> Result<Workload, DlioError> {
+    let get = Keys::new(of);
+    let pytorch = is_pytorch(&get)?;
+    // Older files have the name instead of a section.
+    let name = match of.get("model") {
+        Some(Value::String(_)) => get.word_as_written("model", "dlio")?,
+        _ => get.word_as_written("model.name", "dlio")?,
+    };
+    let checkpoints = match get.flag("workflow.train", true)? {
+        true => None,
+        false if get.flag("workflow.checkpoint", false)? => Some(checkpoints::read(&get)?),
+        false => return Err(DlioError::OnlyGenerates),
+    };
+    let reader = get.reader();
+    let key = |name: &str| format!("{reader}.{name}");
+    let off = |name| Ok::<_, DlioError>(get.word(&key(name), "off")? == "off");
+    let mut found = Workload { name, pytorch, checkpoints, ..Workload::default() };
+    if found.checkpoints.is_none() {
+        let size = sample_size(&get)?;
+        let steps = get.steps("train.total_training_steps")?;
+        found = Workload {
+            files: get.whole_or("dataset.num_files_train", 8, 1)?,
+            samples_per_file: get.whole_or("dataset.num_samples_per_file", 1, 1)?,
+            sample_size: size[0],
+            sample_size_sd: size[1],
+            transfer_size: Some(get.number(&key("transfer_size"), 0.0)?).filter(|size| *size > 0.0),
+            shuffled: !(off("file_shuffle")? & off("sample_shuffle")?),
+            contiguous: (get.word("dataset.format", "tfrecord")? != "tfrecord") | pytorch,
+            batch: get.whole_or(&key("batch_size"), 1, 1)?,
+            read_threads: get.whole_or(&key("read_threads"), 1, 0)?,
+            computation_threads: get.threads(&key("computation_threads"), pytorch)?,
+            prefetch: get.whole_or(&key("prefetch_size"), 2, 0)?,
+            preprocess: get.times(&key("preprocess_time"))?,
+            step: get.times("train.computation_time")?,
+            epochs: get.whole_or("train.epochs", 1, 1)?,
+            steps,
+            warm_up: warm_up(&get)?,
+            utilisation: Some(get.number("metric.au", 0.0)?).filter(|share| *share > 0.0),
+            seed: get.whole_or("train.seed", 123, 0)?,
+            ..found
+        };
+    }
+    leaves_of(of, &mut unused);
+    found.left_out = unused.into_iter().filter(|path| !get.was_used(path)).collect();
+    Ok(found)
+}
+
+fn leaves_of(of: &Value, all: &mut Vec<String>) {
+    let sections = of.as_object().into_iter().flatten();
+    sections.for_each(|(key, value)| leaves(key, value, all));
+}
+
+fn is_pytorch(get: &Keys<'_>) -> Result<bool, DlioError> {
     let framework = get.word("framework", "tensorflow")?;
-    let loader = get.word("reader.data_loader", &framework)?;
-    let pytorch = match loader.as_str() {
-        "pytorch" => true,
-        "tensorflow" => false,
-        other => {
-            let remedy = "forebay imports \"pytorch\" and \"tensorflow\"".to_owned();
-            let (key, value) = ("reader.data_loader".to_owned(), other.to_owned());
-            return Err(DlioError::Value { key, value, remedy });
-        }
-    };
-    let name = match at(of, "model") {
-        Some(Value::String(name)) => name.clone(),
-        _ => get.word("model.name", "dlio")?,
-    };
+    let key = format!("{}.data_loader", get.reader());
+    match get.word(&key, &framework)?.as_str() {
+        "pytorch" => Ok(true),
+        "tensorflow" => Ok(false),
+        other => Err(DlioError::Value {
+            key,
+            value: other.to_owned(),
+            remedy: "forebay imports \"pytorch\" and \"tensorflow\"".to_owned(),
+        }),
+    }
+}
+
+/// Returns mean and standard deviation of the size of a sample [B].
+///
+/// DLIO generates an array with two sides. Each side is the root of the size, with half the relative deviation that the size is
+/// given (`derive_configurations`, `get_dimension`). The two deviate independently, so the size deviates by √2 of that: 1 ÷ √2 of
+/// what the file says.
+fn sample_size(get: &Keys<'_>) -> Result<[f64; 2], DlioError> {
     let either =
         |long: &str, short: &str, default: f64| get.number(long, get.number(short, default)?);
-    let off = |key| Ok::<_, DlioError>(get.word(key, "off")? == "off");
-    let steps = get.whole_or("train.total_training_steps", 0, 0)?;
-    Ok(Workload {
-        name,
-        pytorch,
-        files: get.whole_or("dataset.num_files_train", 8, 1)?,
-        samples_per_file: get.whole_or("dataset.num_samples_per_file", 1, 1)?,
-        sample_size: either("dataset.record_length_bytes", "dataset.record_length", 65536.0)?,
-        sample_size_sd: either(
-            "dataset.record_length_bytes_stdev",
-            "dataset.record_length_stdev",
-            0.0,
-        )?,
-        transfer_size: match get.number("reader.transfer_size", 0.0)? {
-            0.0 => None,
-            size => Some(size),
-        },
-        shuffled: !(off("reader.file_shuffle")? && off("reader.sample_shuffle")?),
-        contiguous: pytorch || get.word("dataset.format", "tfrecord")? != "tfrecord",
-        batch: get.whole_or("reader.batch_size", 1, 1)?,
-        read_threads: get.whole_or("reader.read_threads", 1, 0)?,
-        computation_threads: get.whole_or("reader.computation_threads", 1, 1)?,
-        prefetch: get.whole_or("reader.prefetch_size", 2, 0)?,
-        preprocess: get.times("reader.preprocess_time")?,
-        step: get.times("train.computation_time")?,
-        epochs: get.whole_or("train.epochs", 1, 1)?,
-        steps: (steps > 0).then_some(steps),
-        warm_up: get.whole_or("metric.exclude_start_steps", 1, 0)?,
-        utilisation: match get.number("metric.au", 0.0)? {
-            0.0 => None,
-            share => Some(share),
-        },
-        seed: get.whole_or("train.seed", 123, 0)?,
-        left_out: left_out(of),
-    })
+    if let Some(size) = get.record_dims()? {
+        return Ok([size, 0.0]);
+    }
+    let size = either("dataset.record_length_bytes", "dataset.record_length", 65536.0)?;
+    let sd = either("dataset.record_length_bytes_stdev", "dataset.record_length_stdev", 0.0)?;
+    Ok([size, sd / std::f64::consts::SQRT_2])
 }
 
-/// Returns the keys whose settings are not simulated.
-fn left_out(of: &Value) -> Vec<String> {
-    let mut all = Vec::new();
-    for (section, known) in KNOWN {
-        let keys = of.get(section).and_then(Value::as_object).into_iter().flat_map(Map::keys);
-        all.extend(
-            keys.filter(|key| !known.contains(&key.as_str())).map(|key| format!("{section}.{key}")),
-        );
-    }
-    let workflow = ["checkpoint", "evaluation"].into_iter();
-    let on = |key: &&str| at(of, &format!("workflow.{key}")) == Some(&Value::Bool(true));
-    all.extend(workflow.filter(on).map(|key| format!("workflow.{key}")));
-    all
-}
-
-/// Reads the values of a workload by their paths of keys.
-struct Keys<'a> {
-    of: &'a Value,
-}
-
-impl Keys<'_> {
-    fn wrong(key: &str, value: &Value, remedy: &str) -> DlioError {
-        DlioError::Value {
-            key: key.to_owned(),
-            value: value.to_string(),
-            remedy: remedy.to_owned(),
-        }
-    }
-
-    fn word(&self, key: &str, default: &str) -> Result<String, DlioError> {
-        match at(self.of, key) {
-            None => Ok(default.to_owned()),
-            Some(Value::String(word)) => Ok(word.to_lowercase()),
-            // YAML reads `off` as a boolean.
-            Some(Value::Bool(false)) => Ok("off".to_owned()),
-            Some(other) => Err(Self::wrong(key, other, "write a word")),
-        }
-    }
-
-    fn number(&self, key: &str, default: f64) -> Result<f64, DlioError> {
-        let Some(value) = at(self.of, key) else { return Ok(default) };
-        let number = value.as_f64().filter(|number| number.is_finite() && *number >= 0.0);
-        number.ok_or_else(|| Self::wrong(key, value, "write a number of at least 0"))
-    }
-
-    fn whole_or(&self, key: &str, default: u64, least: u64) -> Result<u64, DlioError> {
-        let Some(value) = at(self.of, key) else { return Ok(default) };
-        let whole = value.as_u64().filter(|whole| *whole >= least);
-        let remedy = format!("write a whole number of at least {least}");
-        whole.ok_or_else(|| Self::wrong(key, value, &remedy))
-    }
-
-    /// Reads a time: a number, `{mean, stdev}`, or `{type, …}`.
-    fn times(&self, key: &str) -> Result<Times, DlioError> {
-        let Some(value) = at(self.of, key) else { return Ok(Times::Constant(0.0)) };
-        if !value.is_object() {
-            return Ok(Times::Constant(self.number(key, 0.0)?));
-        }
-        let of = |part: &str| self.number(&format!("{key}.{part}"), 0.0);
-        let kind = self.word(&format!("{key}.type"), "normal")?;
-        let times = match kind.as_str() {
-            "normal" if of("stdev")? == 0.0 => Times::Constant(of("mean")?),
-            "normal" => Times::Normal { mean: of("mean")?, sd: of("stdev")? },
-            "uniform" => Times::Uniform { low: of("min")?, high: of("max")? },
-            "gamma" => Times::Gamma { shape: of("shape")?, scale: of("scale")? },
-            "exponential" => Times::Exponential { mean: of("scale")? },
-            _ => {
-                let remedy = "forebay imports normal, uniform, gamma and exponential";
-                return Err(Self::wrong(&format!("{key}.type"), &kind.into(), remedy));
-            }
-        };
-        if times.mean() > 0.0 && times.cv().is_finite() && times.cv() >= 0.0 {
-            return Ok(times);
-        }
-        Err(Self::wrong(key, value, "write parameters whose mean is above 0"))
-    }
+/// Returns the number of steps that are excluded from metrics: newer versions have the key under `output`.
+fn warm_up(get: &Keys<'_>) -> Result<u64, DlioError> {
+    let before = get.whole_or("metric.exclude_start_steps", 1, 0)?;
+    get.whole_or("output.metric.exclude_start_steps", before, 0)
 }
