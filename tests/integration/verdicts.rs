@@ -32,7 +32,7 @@ pub(crate) const FEW_EVENTS: Options = Options {
     others: false,
     stop: None,
     collectives: None,
-    least_events: Some(4_000_000),
+    least_events: Some(2_500_000),
     told: None,
     late: None,
 };

@@ -21,7 +21,7 @@ bandwidth = "100 MB/s"
 [storage.c.file-server]
 bandwidth = "1 TB/s"
 [dataset.d]
-samples = 1000000
+samples = 100000
 sample_size = "100 kB"
 [[job]]
 name = "j"
