@@ -311,7 +311,7 @@ fn source_files_are_short() {
 #[test]
 fn the_simulators_tables_are_indexed_by_typed_ids() {
     // Expectation: a raw number indexes no table; the types that turn ids into places are the only exception.
-    let index_types = ["sim/index.rs", "sim/index/", "sim/program/by_communicator.rs"];
+    let index_types = ["sim/ids/", "sim/program/by_communicator.rs"];
     for (path, text) in simulator() {
         let may = index_types.iter().any(|prefix| path.starts_with(prefix));
         let raw = text.lines().find(|line| line.contains(" as usize]") && !line.contains("vec!["));

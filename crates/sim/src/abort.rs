@@ -3,20 +3,19 @@
 
 use super::checkpoint::Write;
 use super::communication::Communicators;
-use super::index::{Id, Ids, JobId, Slab};
-use super::job_run::Parts;
-use super::worker::Worker;
-
 use super::env::Env;
 use super::event::{ActivityId, Event};
+use super::ids::{Ids, JobId, Slab, WorkerId, WriteId};
+use super::job_run::Parts;
 use super::jobs::Jobs;
 use super::ranges::Fetches;
+use super::worker::Worker;
 
 /// A job copy, its parts, and its loaders' workers.
 struct Owner {
     job: JobId,
     parts: Parts,
-    workers: Ids<Worker>,
+    workers: Ids<WorkerId>,
 }
 
 impl Owner {
@@ -71,7 +70,7 @@ impl Owner {
 struct Owners<'a> {
     fetches: &'a Fetches,
     communicators: &'a Communicators,
-    writes: &'a Slab<Write>,
+    writes: &'a Slab<WriteId, Write>,
 }
 
 impl Jobs {
@@ -124,8 +123,9 @@ impl Jobs {
         let job = &self.jobs[j];
         // A job copy's loaders, and thus their workers, have consecutive ids.
         let loaders = &self.loaders[job.parts.loaders];
-        let first = loaders.first().map_or(Id::default(), |loader| loader.stages.workers.start);
-        let last = loaders.last().map_or(Id::default(), |loader| loader.stages.workers.end);
+        let first =
+            loaders.first().map_or(WorkerId::default(), |loader| loader.stages.workers.start);
+        let last = loaders.last().map_or(WorkerId::default(), |loader| loader.stages.workers.end);
         Owner { job: j, parts: job.parts, workers: Ids::new(first, last) }
     }
 

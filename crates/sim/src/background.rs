@@ -5,7 +5,7 @@ use forebay_model::random::{Purpose, Sampler};
 
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{IdVec, LoadId, RequestId, Slab};
+use super::ids::{IdVec, LoadId, RequestId, Slab};
 use super::read::{Mount, RequestLatency};
 use super::worker::Waiting;
 
@@ -35,8 +35,8 @@ pub(super) struct Endless {
 /// The owner of all background loads.
 #[derive(Debug, Default)]
 pub(super) struct Background {
-    pub(super) loads: IdVec<Load>,
-    requests: Slab<Request>,
+    pub(super) loads: IdVec<LoadId, Load>,
+    requests: Slab<RequestId, Request>,
 }
 
 impl Background {

@@ -4,7 +4,7 @@ use forebay_metrics::Segment;
 
 use super::device::State;
 use super::env::Env;
-use super::index::{DeviceId, Ids, LoaderId, WorkerId};
+use super::ids::{DeviceId, Ids, LoaderId, WorkerId};
 use super::invariant::broken;
 use super::jobs::Jobs;
 use super::recovery::RecoveryRun;

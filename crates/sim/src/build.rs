@@ -51,11 +51,10 @@ use super::device::Device;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Lanes};
 use super::fault::{DeviceGpu, Faults};
-use super::index::{DeviceId, HoldersId, IdVec, Ids, StationId, WorkId};
+use super::ids::{DeviceId, HoldersId, IdVec, Ids, JobId, LoaderId, StationId, TrainerId, WorkId};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::launch::Trainer;
-use super::loader::LoaderRun;
 use super::loaders::Loaders;
 use super::ranges::Fetch;
 use super::recovery::Recoveries;
@@ -100,7 +99,7 @@ struct Builder<'s> {
 #[derive(Default)]
 struct DevicePlaces {
     /// Node of each device.
-    nodes: IdVec<Device, u32>,
+    nodes: IdVec<DeviceId, u32>,
     /// The GPUs of each device, if a fault slows GPUs.
     gpus: BTreeMap<DeviceId, Vec<DeviceGpu>>,
 }
@@ -108,11 +107,11 @@ struct DevicePlaces {
 /// The components that belong to job copies, collected while the job copies are added.
 #[derive(Default)]
 struct Parts {
-    jobs: IdVec<JobRun>,
+    jobs: IdVec<JobId, JobRun>,
     stagings: Stagings,
     loaders: Loaders,
-    devices: IdVec<Device>,
-    trainers: IdVec<Trainer>,
+    devices: IdVec<DeviceId, Device>,
+    trainers: IdVec<TrainerId, Trainer>,
     communicators: Communicators,
     recoveries: Recoveries,
     background: Background,
@@ -138,7 +137,7 @@ pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options
     if !options.epochs_before.is_empty() {
         let jobs = &mut world.jobs;
         let all = jobs.loaders.loaders.iter();
-        let owners: IdVec<LoaderRun, usize> =
+        let owners: IdVec<LoaderId, usize> =
             all.map(|loader| jobs.jobs[loader.place.job].job).collect();
         let before = |l| options.epochs_before.get(owners[l]).copied().unwrap_or(0.0);
         env.before = jobs.loaders.begin_after(env, before) / LOOK_UPS_IN_EVENT;

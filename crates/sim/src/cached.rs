@@ -7,7 +7,7 @@ use forebay_report::CacheRequests;
 use forebay_scenario::{Dataset, Framing, Layout};
 
 use super::env::Env;
-use super::index::{DatasetId, IdVec, PageCacheId, WorkerId};
+use super::ids::{DatasetId, IdVec, PageCacheId, WorkerId};
 use super::invariant::broken;
 use super::loaders::Loaders;
 use super::sizes::Sizes;
@@ -94,7 +94,7 @@ impl Units {
 /// Returns the bytes of `unit`; `all` holds the units of each data set, numbered through all data sets.
 pub(super) fn bytes_of(
     all: &[Units],
-    sizes: &mut IdVec<Sizes>,
+    sizes: &mut IdVec<DatasetId, Sizes>,
     streams: &Streams,
     unit: u32,
 ) -> f64 {

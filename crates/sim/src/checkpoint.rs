@@ -17,11 +17,11 @@ use forebay_scenario::{Every, WhenBusy};
 use super::device::{Device, State};
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{CheckpointId, DeviceId, JobId, RecoveryId, Slab, WriteId};
+use super::ids::{CheckpointId, DeviceId, JobId, RecoveryId, Slab, WriteId};
 use super::invariant::broken;
 use super::jobs::Jobs;
 
-pub(super) use writes::{Saved, StatePart, Write, WriteOverlap, WritePlace};
+pub(crate) use writes::{Saved, StatePart, Write, WriteOverlap, WritePlace};
 
 /// The checkpoints of a job copy.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl CheckpointRun {
     }
 
     /// Cancels all checkpoints that are not yet written; the transfers of `writes` have been cancelled.
-    pub(super) fn abandon(&mut self, writes: &mut Slab<Write>) {
+    pub(super) fn abandon(&mut self, writes: &mut Slab<WriteId, Write>) {
         self.pending.drain(..).for_each(|w| writes.remove(w));
         (self.copying, self.waits, self.postponed) = (None, None, false);
         self.backlog.clear();

@@ -1,6 +1,5 @@
 //! Collects the outcome from the world at the end of its run.
 
-use super::env::Env;
 use forebay_engine::Time;
 use forebay_engine::stats::LogHistogram;
 use forebay_metrics::add_steps;
@@ -9,7 +8,8 @@ use forebay_report::{
     TrainedSample,
 };
 
-use super::index::LoaderId;
+use super::env::Env;
+use super::ids::LoaderId;
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::staging::Stagings;

@@ -1,16 +1,17 @@
 //! Training steps that run on the node's cores, which the loader uses too.
 
+use forebay_engine::Span;
+use forebay_metrics::Segment;
+use forebay_report::{Cause, StallCause};
+
 use super::device::State;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{DeviceId, StationId};
+use super::ids::{DeviceId, StationId};
 use super::invariant::broken;
 use super::jobs::Jobs;
 use super::notice::Notice;
 use super::worker::{Cores, Waiting};
-use forebay_engine::Span;
-use forebay_metrics::Segment;
-use forebay_report::{Cause, StallCause};
 
 /// How a model copy uses the node's cores.
 #[derive(Debug, Clone, Copy)]

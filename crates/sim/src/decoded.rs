@@ -3,7 +3,7 @@
 use forebay_report::CacheRequests;
 
 use super::env::Env;
-use super::index::{CacheId, WorkerId};
+use super::ids::{CacheId, WorkerId};
 use super::invariant::broken;
 use super::loaders::Loaders;
 use super::tiers::Origin;

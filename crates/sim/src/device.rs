@@ -5,7 +5,7 @@ use forebay_metrics::Segment;
 
 use super::env::Env;
 use super::host::Host;
-use super::index::{DeviceId, JobId, KernelsId, LoaderId};
+use super::ids::{DeviceId, JobId, KernelsId, LoaderId};
 use super::jobs::Jobs;
 use super::launch::Launching;
 

@@ -10,7 +10,7 @@ use forebay_scenario::Layout;
 
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{DatasetId, DiskHeadId, WorkerId};
+use super::ids::{DatasetId, DiskHeadId, WorkerId};
 use super::invariant::broken;
 use super::loaders::Loaders;
 

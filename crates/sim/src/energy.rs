@@ -1,12 +1,12 @@
 //! Energy of the nodes, from their power draw and the busy time of their GPUs and cores.
 
-use super::env::Env;
 use forebay_engine::Time;
 use forebay_report::{EnergyOutcome, Part, Resource};
 use forebay_scenario::{Job, Power, Scenario, ServerPlace};
 
 use super::device::State;
-use super::index::DeviceId;
+use super::env::Env;
+use super::ids::DeviceId;
 use super::jobs::Jobs;
 use super::resource::Resources;
 

@@ -8,7 +8,7 @@ use forebay_engine::{Calendar, Time};
 use forebay_model::random::Streams;
 
 use super::event::{ActivityId, Delay, Event};
-use super::index::{IdVec, StationId};
+use super::ids::{IdVec, StationId};
 use super::notice::Notice;
 use super::station::Service;
 use super::storages::Storages;
@@ -21,7 +21,7 @@ pub(super) struct Env {
     pub(super) now: Time,
     pub(super) calendar: Calendar<Event>,
     pub(super) network: Network<ActivityId>,
-    pub(super) stations: IdVec<Service>,
+    pub(super) stations: IdVec<StationId, Service>,
     pub(super) storages: Storages,
     pub(super) streams: Streams,
     /// Recorder of the timeline, if one is recorded.

@@ -2,7 +2,7 @@
 
 use forebay_engine::{Calendar, LaneId, Span};
 
-use super::index::{
+use super::ids::{
     CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId, JobId, LoadId,
     MessageId, RangeId, RequestId, ServerWorkerId, TableId, TrainerId, WorkerId, WriteId,
 };

@@ -7,7 +7,7 @@ use forebay_engine::fluid::{Capacity, LinkId};
 
 use super::env::Env;
 use super::event::{Delay, Event};
-use super::index::{DeviceId, FaultId, IdVec, StationId};
+use super::ids::{DeviceId, FaultId, IdVec, StationId};
 use super::notice::Notice;
 
 /// A fault, and the components that it slows.
@@ -40,7 +40,7 @@ pub(super) struct DeviceGpu {
 /// The owner of all faults.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    pub(super) all: IdVec<FaultRun>,
+    pub(super) all: IdVec<FaultId, FaultRun>,
     /// The GPUs of each device, if a fault slows GPUs.
     pub(super) gpus: BTreeMap<DeviceId, Vec<DeviceGpu>>,
 }

@@ -7,10 +7,10 @@ use forebay_scenario::BatchInterval;
 
 use super::buffers::Buffers;
 use super::communication::Sums;
-use super::device::{Device, OnGpu, State};
+use super::device::{OnGpu, State};
 use super::env::Env;
 use super::event::{ActivityId, Delay};
-use super::index::{DeviceId, IdVec, Ids, KernelsId};
+use super::ids::{DeviceId, IdVec, Ids, KernelsId};
 use super::invariant::broken;
 use super::jobs::Jobs;
 use super::occupied::Occupied;
@@ -19,7 +19,7 @@ use super::occupied::Occupied;
 #[derive(Debug)]
 pub(super) struct Gpu {
     /// Kinds of kernels of a step, which run one after the other.
-    pub(super) steps: IdVec<Sort>,
+    pub(super) steps: IdVec<KernelsId, Sort>,
     /// Group of flows for the loader's kernels, and the number of GPUs that they use at once: those of the stage.
     pub(super) loader: (GroupId, f64),
     /// Group of flows for models or gradients that learners move in the GPU's memory, its link, and the link's bandwidth without
@@ -69,7 +69,7 @@ impl Jobs {
     }
 
     /// Returns the speed of the slowest GPU of `devices`, relative to its speed without faults.
-    pub(super) fn slowest_of(&self, devices: Ids<Device>) -> f64 {
+    pub(super) fn slowest_of(&self, devices: Ids<DeviceId>) -> f64 {
         self.devices[devices].iter().map(|device| device.on_gpu.pace).fold(1.0, f64::min)
     }
 

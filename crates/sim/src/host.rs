@@ -10,7 +10,7 @@ use forebay_report::{Cause, StallCause};
 
 use super::device::State;
 use super::env::Env;
-use super::index::DeviceId;
+use super::ids::DeviceId;
 use super::invariant::broken;
 use super::jobs::Jobs;
 

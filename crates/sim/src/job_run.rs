@@ -9,18 +9,16 @@ use forebay_model::random::Sampler;
 use forebay_report::StallCause;
 use forebay_scenario::{BatchInterval, Goal};
 
-use super::checkpoint::CheckpointRun;
-use super::communication::{Averages, CommunicatorRun, Pieces, ServerRun, UpdateRun};
+use super::communication::{Pieces, UpdateRun};
 use super::core_steps::CpuThreads;
-use super::device::Device;
 use super::event::Delay;
-use super::index::{IdVec, Ids};
-use super::launch::{LaunchRun, Trainer};
+use super::ids::{
+    AveragesId, CheckpointId, CommunicatorId, DeviceId, FailuresId, IdVec, Ids, LoaderId, PartId,
+    RecoveryId, ServersId, StagingId, TrainerId,
+};
+use super::launch::LaunchRun;
 use super::learners::LearnersRun;
-use super::loader::LoaderRun;
 use super::program::{Programs, Spread};
-use super::recovery::{FailureRun, RecoveryRun};
-use super::staging::Staging;
 use super::tally::Tally;
 
 /// One copy of a job: its parts, its plan, and the state of its ranks.
@@ -51,21 +49,21 @@ pub(super) struct JobRun {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Parts {
     /// Copying of data sets to the job copy's nodes before training.
-    pub(super) stagings: Ids<Staging>,
-    pub(super) loaders: Ids<LoaderRun>,
-    pub(super) devices: Ids<Device>,
+    pub(super) stagings: Ids<StagingId>,
+    pub(super) loaders: Ids<LoaderId>,
+    pub(super) devices: Ids<DeviceId>,
     /// The trainers of its GPUs; empty if they use no cores.
-    pub(super) trainers: Ids<Trainer>,
+    pub(super) trainers: Ids<TrainerId>,
     /// The communicators between its ranks.
-    pub(super) communicators: Ids<CommunicatorRun>,
+    pub(super) communicators: Ids<CommunicatorId>,
     /// The averages of its learners' models; empty if they do not average their models.
-    pub(super) averages: Ids<Averages>,
+    pub(super) averages: Ids<AveragesId>,
     /// The exchange with its parameter servers; empty if it has none.
-    pub(super) servers: Ids<ServerRun>,
+    pub(super) servers: Ids<ServersId>,
     /// Its checkpoints and failures, and the state from which it would restart; empty if they are not simulated.
-    pub(super) checkpoints: Ids<CheckpointRun>,
-    pub(super) failures: Ids<FailureRun>,
-    pub(super) recoveries: Ids<RecoveryRun>,
+    pub(super) checkpoints: Ids<CheckpointId>,
+    pub(super) failures: Ids<FailuresId>,
+    pub(super) recoveries: Ids<RecoveryId>,
 }
 
 /// Settings that determine what the ranks of a job copy do. They stay the same during the run, except for the goal, which moves
@@ -78,7 +76,7 @@ pub(super) struct Plan {
     /// Step time by batch size, over all pipeline stages.
     pub(super) step: StepLaw,
     /// Time of each pipeline stage before jitter.
-    pub(super) stage_times: IdVec<Delay>,
+    pub(super) stage_times: IdVec<PartId, Delay>,
     pub(super) jitter: Option<Sampler>,
     /// The programs that the job copy's devices run in each step.
     pub(super) programs: Programs,

@@ -4,11 +4,10 @@ use forebay_metrics::BegunEpochs;
 use forebay_report::ParallelOutcome;
 
 use super::communication::Clocks;
-use super::index::{DeviceId, Ids, JobId, LoaderId, RangeVec};
+use super::ids::{DeviceId, Ids, JobId, LoaderId, RangeVec};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::lineage::Passed;
-use super::loader::LoaderRun;
 
 /// The state of a job copy after some of its steps.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +27,7 @@ pub(super) struct JobState {
     /// Progress of the exchanges between ranks.
     clocks: Clocks,
     /// Position of each loader.
-    pub(super) cursors: RangeVec<LoaderRun, Cursor>,
+    pub(super) cursors: RangeVec<LoaderId, Cursor>,
 }
 
 /// The samples of a loader that steps have trained on, or that its circular queue has lost.
@@ -121,7 +120,7 @@ impl Jobs {
 
     /// Returns the position of each loader of job copy `j` in a checkpoint that begins now: the samples that it has handed out,
     /// without those taken for steps that the checkpoint does not contain.
-    fn cursors(&mut self, j: JobId) -> RangeVec<LoaderRun, Cursor> {
+    fn cursors(&mut self, j: JobId) -> RangeVec<LoaderId, Cursor> {
         let job = &self.jobs[j];
         let Some(recovery) = self.recoveries.of(job.parts.recoveries) else {
             return RangeVec::default();

@@ -8,7 +8,7 @@ use super::communication::Communicators;
 use super::device::Device;
 use super::env::Env;
 use super::event::Event;
-use super::index::{IdVec, JobId};
+use super::ids::{DeviceId, IdVec, JobId, TrainerId};
 use super::job_run::JobRun;
 use super::launch::Trainer;
 use super::loaders::Loaders;
@@ -18,9 +18,9 @@ use super::workflow::Waiting;
 /// The tables of all job copies and their devices, loaders, communicators, checkpoints and failures.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    pub(super) jobs: IdVec<JobRun>,
-    pub(super) devices: IdVec<Device>,
-    pub(super) trainers: IdVec<Trainer>,
+    pub(super) jobs: IdVec<JobId, JobRun>,
+    pub(super) devices: IdVec<DeviceId, Device>,
+    pub(super) trainers: IdVec<TrainerId, Trainer>,
     pub(super) loaders: Loaders,
     pub(super) communicators: Communicators,
     pub(super) recoveries: Recoveries,

@@ -5,7 +5,7 @@ use forebay_report::Cause;
 
 use super::env::Env;
 use super::event::ActivityId;
-use super::index::WorkerId;
+use super::ids::WorkerId;
 use super::loaders::Loaders;
 use super::worker::Phase;
 

@@ -3,12 +3,13 @@
 //! What was read before takes no simulated time. Loaders take turns to read it, file by file, each in its own reading order. So caches
 //! hold what they hold at this point of a run from the start, except that its loaders read side by side.
 
+use forebay_model::random::FileOrder;
+
 use super::cached;
 use super::env::Env;
-use super::index::LoaderId;
+use super::ids::LoaderId;
 use super::loader::LoaderRun;
 use super::loaders::Loaders;
-use forebay_model::random::FileOrder;
 
 /// A loader, its reading order, and the number of files that it has read before the run begins.
 struct Read {

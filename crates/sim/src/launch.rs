@@ -4,20 +4,21 @@
 //! Each GPU has a trainer. The trainers of the GPUs that split a stage work at the same time, each on the cores of its node,
 //! and the stage waits for the last of them.
 
-use super::core_steps::CoreThreads;
-use super::device::State;
-use super::env::Env;
-use super::event::{ActivityId, Delay};
-use super::index::{DeviceId, Ids, StationId, TrainerId};
-use super::invariant::broken;
-use super::jobs::Jobs;
-use super::notice::Notice;
-use super::worker::{Cores, Waiting};
 use forebay_engine::Time;
 use forebay_engine::fluid::GroupId;
 use forebay_metrics::launch_waits;
 use forebay_model::random::{Purpose, Sampler};
 use forebay_report::Cause;
+
+use super::core_steps::CoreThreads;
+use super::device::State;
+use super::env::Env;
+use super::event::{ActivityId, Delay};
+use super::ids::{DeviceId, Ids, StationId, TrainerId};
+use super::invariant::broken;
+use super::jobs::Jobs;
+use super::notice::Notice;
+use super::worker::{Cores, Waiting};
 
 /// The trainer of one GPU.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +43,7 @@ pub(super) struct LaunchRun {
 /// The trainers of a device, and the work on cores that they are doing for a step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Launching {
-    pub(super) trainers: Ids<Trainer>,
+    pub(super) trainers: Ids<TrainerId>,
     since: Time,
     /// Core-seconds of each thread of the trainer with the most work [s].
     work: f64,
@@ -54,7 +55,7 @@ pub(super) struct Launching {
 
 impl Launching {
     /// Returns trainers that do nothing yet.
-    pub(super) fn of(trainers: Ids<Trainer>) -> Launching {
+    pub(super) fn of(trainers: Ids<TrainerId>) -> Launching {
         Launching { trainers, ..Launching::default() }
     }
 

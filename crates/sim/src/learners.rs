@@ -7,7 +7,7 @@ use forebay_scenario::{Learners, Tuning};
 
 use super::device::{Position, State};
 use super::env::Env;
-use super::index::JobId;
+use super::ids::JobId;
 use super::jobs::Jobs;
 use super::tally::Tally;
 

@@ -1,7 +1,7 @@
 //! The simulated world: the scenario's jobs on a model of the cluster.
 //!
 //! [`run`] simulates one replication. A `World` holds the owners, routes each event to the owner that it concerns, and does
-//! nothing else. An owner has its own tables, indexed by typed ids (`index`); no other owner changes them.
+//! nothing else. An owner has its own tables, indexed by typed ids (`ids`); no other owner changes them.
 //!
 //! ```text
 //! World ── Env           simulated time, calendar, links, stations, storages, random streams, timeline, notices
@@ -23,7 +23,7 @@
 //! The modules, by owner:
 //!
 //! - `world`: the owners, and the match that routes events; `env`: the environment that all owners share; `event`: what can
-//!   happen; `notice`: messages between owners; `index`: typed ids and tables; `invariant`: broken invariants; `standstill`:
+//!   happen; `notice`: messages between owners; `ids`: ids, which know nothing of what they identify, and tables; `invariant`: broken invariants; `standstill`:
 //!   runs in which nothing is left to happen; `station`: servers with a queue; `storages`: contents of storages, and models
 //!   of their service other than links and stations: `limiter` (request rates), `table` (measured throughput), `disk_head`
 //!   (seeks), `sizes` (of samples),
@@ -147,7 +147,7 @@ mod event;
 mod fault;
 mod gpus;
 mod host;
-mod index;
+mod ids;
 mod invariant;
 mod job_run;
 mod job_state;

@@ -8,7 +8,7 @@ use forebay_scenario::{Distribution, RequestLimit};
 
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{LimiterId, WorkerId};
+use super::ids::{LimiterId, WorkerId};
 use super::loaders::Loaders;
 use super::worker::Phase;
 

@@ -1,13 +1,14 @@
 //! Batches that a trainer copies to its device itself: while the device waits for the batch, or, if the device has a host that
 //! takes batches ahead, while the device computes.
 
+use forebay_metrics::Segment;
+use forebay_report::{Cause, StallCause};
+
 use super::device::State;
 use super::env::Env;
 use super::event::ActivityId;
-use super::index::DeviceId;
+use super::ids::DeviceId;
 use super::jobs::Jobs;
-use forebay_metrics::Segment;
-use forebay_report::{Cause, StallCause};
 
 impl Jobs {
     /// Begins to copy the batch of device `d` to the device, if its trainer copies batches; otherwise begins the step.

@@ -9,12 +9,10 @@ use forebay_metrics::{Polling, Queue, Requests, Tuner};
 use super::cached::CacheUse;
 use super::decoded::Decoded;
 use super::gpus::Gpu;
-use super::index::{DeviceId, Id, IdVec, Ids, JobId, RangeVec, StageId, WorkerId};
+use super::ids::{DeviceId, GpuId, IdVec, Ids, JobId, RangeVec, StageId, WorkerId};
 use super::lineage::Lineage;
 use super::read::{First, Mount, Source};
-use super::stages::StageRun;
 use super::tiers::Tiers;
-use super::worker::Worker;
 
 /// A device that waits for a batch.
 #[derive(Debug, Clone, Copy)]
@@ -193,10 +191,10 @@ pub(super) struct LoaderGpus {
     /// Route between the node's GPUs, if its bandwidth is limited.
     pub(super) intra: Option<GroupId>,
     /// Route to the GPU of each model copy; empty if its bandwidth is not limited.
-    pub(super) pcie: IdVec<Gpu, GroupId>,
+    pub(super) pcie: IdVec<GpuId, GroupId>,
     /// The GPU of each stage of each model copy, in this order, if GPUs are simulated as shared; `stages` is the number of
     /// stages. Where several GPUs work on a stage, they are one entry.
-    pub(super) shared: IdVec<Gpu>,
+    pub(super) shared: IdVec<GpuId, Gpu>,
     pub(super) stages: u32,
     /// Factor by which the loader's own kernels take longer on these GPUs than on the GPUs of the cluster's first nodes.
     pub(super) kernel_slowness: f64,
@@ -214,7 +212,7 @@ impl LoaderGpus {
     pub(super) fn shared(&mut self, number: u64, stage: u32) -> Option<&mut Gpu> {
         let copies = self.shared.len() as u64 / u64::from(self.stages);
         let copy = number.checked_rem(copies)? as u32;
-        self.shared.get_mut(Id::new(copy * self.stages + stage))
+        self.shared.get_mut(GpuId::new(copy * self.stages + stage))
     }
 
     /// Returns the time of a kernel of the loader on `samples` samples that takes `per_sample` for each of them on the
@@ -227,10 +225,10 @@ impl LoaderGpus {
 /// The stages of a loader and the workers of all its stages: ranges of ids in the tables of `Loaders`.
 #[derive(Debug)]
 pub(super) struct LoaderStages {
-    pub(super) all: Ids<StageRun>,
-    pub(super) workers: Ids<Worker>,
+    pub(super) all: Ids<StageId>,
+    pub(super) workers: Ids<WorkerId>,
     /// First worker of each stage.
-    pub(super) first_worker: RangeVec<StageRun, WorkerId>,
+    pub(super) first_worker: RangeVec<StageId, WorkerId>,
 }
 
 impl LoaderStages {
@@ -245,7 +243,7 @@ impl LoaderStages {
     }
 
     /// Returns the workers of stage `s`.
-    pub(super) fn workers_of(&self, s: StageId) -> Ids<Worker> {
+    pub(super) fn workers_of(&self, s: StageId) -> Ids<WorkerId> {
         let next = s + 1;
         let end = if next < self.all.end { self.first_worker[next] } else { self.workers.end };
         Ids::new(self.first_worker[s], end)

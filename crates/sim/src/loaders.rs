@@ -9,7 +9,7 @@ use forebay_engine::Time;
 use forebay_metrics::{Activity, NOBODY, Segment, blame};
 
 use super::env::Env;
-use super::index::{DeviceId, IdVec, Ids, LoaderId, WorkerId};
+use super::ids::{DeviceId, IdVec, Ids, LoaderId, StageId, WorkId, WorkerId};
 use super::loader::{LoaderRun, Waiter};
 use super::notice::Notice;
 use super::prefetch::Reader;
@@ -21,22 +21,22 @@ use super::worker::{Item, Phase, Work, Worker};
 /// The tables of all loaders.
 #[derive(Debug, Default)]
 pub(super) struct Loaders {
-    pub(super) loaders: IdVec<LoaderRun>,
-    pub(super) stages: IdVec<StageRun>,
+    pub(super) loaders: IdVec<LoaderId, LoaderRun>,
+    pub(super) stages: IdVec<StageId, StageRun>,
     /// Operations of each stage of a job; the copies of the job share them.
-    pub(super) works: IdVec<Work>,
-    pub(super) workers: IdVec<Worker>,
+    pub(super) works: IdVec<WorkId, Work>,
+    pub(super) workers: IdVec<WorkerId, Worker>,
     /// For each worker, its position in a data set of shards.
-    pub(super) shards: IdVec<Worker, ShardCursor>,
+    pub(super) shards: IdVec<WorkerId, ShardCursor>,
     /// For each worker, the number of its threads that have not computed to the end, if they take cores one by one; empty if
     /// there are no such threads.
-    pub(super) threads: IdVec<Worker, u32>,
+    pub(super) threads: IdVec<WorkerId, u32>,
     /// Reads that are split into several requests.
     pub(super) fetches: Fetches,
     /// Track of each worker in the timeline, if one is recorded.
-    pub(super) tracks: IdVec<Worker, u32>,
+    pub(super) tracks: IdVec<WorkerId, u32>,
     /// Track of the number of samples in each loader's queue, if it is recorded.
-    pub(super) level_tracks: IdVec<LoaderRun, Option<u32>>,
+    pub(super) level_tracks: IdVec<LoaderId, Option<u32>>,
     /// Workers that have something to do at this instant.
     pub(super) runnable: VecDeque<WorkerId>,
     /// Number of devices that take batches, over all loaders.
@@ -63,16 +63,16 @@ impl IndexMut<LoaderId> for Loaders {
     }
 }
 
-impl Index<Ids<LoaderRun>> for Loaders {
+impl Index<Ids<LoaderId>> for Loaders {
     type Output = [LoaderRun];
 
-    fn index(&self, ids: Ids<LoaderRun>) -> &[LoaderRun] {
+    fn index(&self, ids: Ids<LoaderId>) -> &[LoaderRun] {
         &self.loaders[ids]
     }
 }
 
-impl IndexMut<Ids<LoaderRun>> for Loaders {
-    fn index_mut(&mut self, ids: Ids<LoaderRun>) -> &mut [LoaderRun] {
+impl IndexMut<Ids<LoaderId>> for Loaders {
+    fn index_mut(&mut self, ids: Ids<LoaderId>) -> &mut [LoaderRun] {
         &mut self.loaders[ids]
     }
 }

@@ -1,7 +1,6 @@
 //! Messages between the owners of the world.
 
-use super::index::{CommunicatorId, DeviceId, Ids, JobId, LoaderId, WorkerId};
-use super::staging::Staging;
+use super::ids::{CommunicatorId, DeviceId, Ids, JobId, LoaderId, StagingId, WorkerId};
 use super::worker::Waiting;
 
 /// A message from one owner to another. The world delivers notices in order, before workers and later events go on.
@@ -16,7 +15,7 @@ pub(super) enum Notice {
     /// The current op of a device is over.
     OpOver(DeviceId),
     /// A job copy starts with copying its data sets to its nodes; these stagings have to begin.
-    Stage(Ids<Staging>),
+    Stage(Ids<StagingId>),
     /// A node of a job copy has all data that are copied to it.
     NodeStaged(JobId),
     /// Faults have changed the speed of the GPUs of `device` to the share `pace` of its normal speed.

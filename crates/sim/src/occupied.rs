@@ -5,8 +5,7 @@ use forebay_model::law::Sharing;
 use forebay_report::Occupancy;
 use forebay_scenario::Kernels;
 
-use super::gpus::Sort;
-use super::index::{IdVec, KernelsId};
+use super::ids::{IdVec, KernelsId};
 
 /// Occupancy of a GPU over time. The kernels of all users of the GPU are flows over one link. The occupancy is the sum of the
 /// parts of the GPU that the running kernels fill, at most 1. It is less than this sum if learners slow each other down before
@@ -17,7 +16,7 @@ pub(super) struct Occupied {
     loader: (f64, u32),
     /// For each kind of learners' kernels: the part of the GPU that one learner's kernels fill, and the number of learners
     /// running them.
-    sorts: IdVec<Sort, (f64, u32)>,
+    sorts: IdVec<KernelsId, (f64, u32)>,
     /// Part that one learner's kernels fill, if learners slow each other down before the GPU is full.
     mutual: Option<f64>,
     /// Time of the last change; `None` before the first one.

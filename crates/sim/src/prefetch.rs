@@ -1,11 +1,11 @@
 //! Prefetches from memory what the next events will need while the current one is handled, since the state of hundreds of jobs
 //! fits in no cache near the core. Prefetching changes nothing that is simulated.
 
-use super::env::Env;
 use forebay_engine::prefetch;
 
+use super::env::Env;
 use super::event::{ActivityId, Event};
-use super::index::{IdVec, StageId, StationId, WorkerId};
+use super::ids::{IdVec, LoaderId, StageId, StationId, WorkerId};
 use super::loader::LoaderRun;
 use super::loaders::Loaders;
 use super::stages::StageRun;
@@ -104,7 +104,10 @@ pub(super) struct Reader {
 }
 
 /// Returns for each group of flows the stage that reads through it.
-fn readers(loaders: &IdVec<LoaderRun>, stages: &IdVec<StageRun>) -> Vec<Option<Reader>> {
+fn readers(
+    loaders: &IdVec<LoaderId, LoaderRun>,
+    stages: &IdVec<StageId, StageRun>,
+) -> Vec<Option<Reader>> {
     let mut readers = Vec::new();
     for loader in loaders {
         let Some(group) = loader.mount.group else { continue };

@@ -1,10 +1,10 @@
 //! Progress of a run, reported while it goes on.
 
-use super::env::Env;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_engine::Time;
 
+use super::env::Env;
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::watch::Watch;

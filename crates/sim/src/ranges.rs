@@ -5,10 +5,10 @@ use forebay_scenario::Ranges;
 
 use super::env::Env;
 use super::event::{ActivityId, Event};
-use super::index::{IdVec, Ids, RangeId, Slab, WorkerId};
+use super::ids::{IdVec, Ids, RangeId, Slab, WorkerId};
 use super::loaders::Loaders;
 use super::read::ServiceModel;
-use super::worker::{Phase, Waiting, Worker};
+use super::worker::{Phase, Waiting};
 
 /// The fetch of a worker's request in several range requests, and its progress.
 #[derive(Debug, Clone, Default)]
@@ -64,8 +64,8 @@ enum State {
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
     /// The fetch of each worker; empty if no data set is fetched in ranges.
-    pub(super) of: IdVec<Worker, Fetch>,
-    ranges: Slab<Range>,
+    pub(super) of: IdVec<WorkerId, Fetch>,
+    ranges: Slab<RangeId, Range>,
 }
 
 impl Fetches {
@@ -79,7 +79,7 @@ impl Fetches {
     }
 
     /// Returns the worker and route of each range of these workers that holds a slot of an I/O queue.
-    pub(super) fn in_queues(&self, workers: Ids<Worker>) -> Vec<(WorkerId, u32)> {
+    pub(super) fn in_queues(&self, workers: Ids<WorkerId>) -> Vec<(WorkerId, u32)> {
         let found = self.ranges.all_if(|of| workers.contains(of.worker) && of.is_in_queue());
         found.into_iter().map(|r| (self.ranges[r].worker, self.ranges[r].way)).collect()
     }
@@ -91,7 +91,7 @@ impl Fetches {
     }
 
     /// Removes all ranges of these workers.
-    pub(super) fn forget(&mut self, workers: Ids<Worker>) {
+    pub(super) fn forget(&mut self, workers: Ids<WorkerId>) {
         self.ranges.remove_if(|range| workers.contains(range.worker));
         if !self.of.is_empty() {
             self.of[workers].fill(Fetch::default());

@@ -4,6 +4,18 @@ use forebay_model::random::Purpose;
 use forebay_report::Cause;
 use forebay_scenario::Layout;
 
+use super::env::Env;
+use super::event::{ActivityId, Delay, Event};
+use super::ids::{StationId, WorkerId};
+use super::loaders::Loaders;
+use super::tiers::Origin;
+use super::worker::{Phase, Waiting};
+
+pub(crate) use mount::{Mount, RequestLatency, Routes, ServiceModel, Striped};
+pub(crate) use plain::First;
+pub(crate) use queue::IoQueues;
+pub(crate) use source::{ShardCursor, Source};
+
 mod mount;
 mod one_file;
 mod plain;
@@ -11,18 +23,6 @@ mod queue;
 mod row_groups;
 mod service;
 mod source;
-
-use super::env::Env;
-use super::event::{ActivityId, Delay, Event};
-use super::index::{StationId, WorkerId};
-use super::loaders::Loaders;
-use super::tiers::Origin;
-use super::worker::{Phase, Waiting};
-
-pub(super) use mount::{Mount, RequestLatency, Routes, ServiceModel, Striped};
-pub(super) use plain::First;
-pub(super) use queue::IoQueues;
-pub(super) use source::{ShardCursor, Source};
 
 impl Loaders {
     /// Begins to read the current sample of worker `w`; returns true if the sample is there already.

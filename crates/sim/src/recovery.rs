@@ -19,12 +19,12 @@ use super::checkpoint::{Saved, StatePart};
 use super::device::State;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{DeviceId, FailuresId, JobId};
+use super::ids::{DeviceId, FailuresId, JobId};
 use super::jobs::Jobs;
 
-pub(super) use epoch::EpochRun;
-pub(super) use restored::Restored;
-pub(super) use tables::{FailureRun, FailureSettings, Recoveries, RecoveryRun};
+pub(crate) use epoch::EpochRun;
+pub(crate) use restored::Restored;
+pub(crate) use tables::{FailureRun, FailureSettings, Recoveries, RecoveryRun};
 
 /// Number of failures in a row without progress (a checkpoint of a later step than any before, or the job's end) after which the
 /// job is assumed never to end.

@@ -5,7 +5,7 @@ use forebay_report::Cause;
 
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{LoaderId, WorkerId};
+use super::ids::{LoaderId, WorkerId};
 use super::invariant::broken;
 use super::loaders::Loaders;
 use super::worker::{Item, Phase};

@@ -5,9 +5,8 @@ use forebay_report::{Owner, Resource, ResourceOutcome};
 use forebay_scenario::{Cluster, Scenario};
 
 use super::communication::LinkUses;
-use super::device::Device;
 use super::env::Env;
-use super::index::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
+use super::ids::{DeviceId, DiskHeadId, IdVec, LimiterId, StationId, TableId};
 
 /// A shared resource as reports show it: the similar resources of all nodes together.
 #[derive(Debug)]
@@ -119,7 +118,7 @@ impl ResourceRun {
 pub(super) struct Resources {
     pub(super) all: Vec<ResourceRun>,
     /// Node of each device.
-    pub(super) device_nodes: IdVec<Device, u32>,
+    pub(super) device_nodes: IdVec<DeviceId, u32>,
 }
 
 impl Resources {

@@ -4,7 +4,7 @@ use forebay_metrics::{Activity, NOBODY, StageBuffer};
 use forebay_report::Cause;
 
 use super::env::Env;
-use super::index::{IdVec, LoaderId, StageId, WorkId, WorkerId};
+use super::ids::{IdVec, LoaderId, StageId, WorkId, WorkerId};
 use super::loader::{LoaderProgress, LoaderRun};
 use super::loaders::Loaders;
 use super::worker::{Cores, Item, Phase, Worker};
@@ -34,7 +34,7 @@ pub(super) struct StageRun {
 impl StageRun {
     /// Returns whether there is room for one more item in the buffer behind the stage.
     #[inline]
-    fn has_room(&self, loaders: &IdVec<LoaderRun>) -> bool {
+    fn has_room(&self, loaders: &IdVec<LoaderId, LoaderRun>) -> bool {
         match self.next {
             Some(_) => self.buffer.has_room(),
             None => loaders[self.loader].queue.has_room(self.buffer.samples().into()),

@@ -10,7 +10,7 @@ use forebay_scenario::{Framing, Replicas};
 
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{CopyId, DatasetId, IdVec, Ids, JobId, StagingId};
+use super::ids::{CopyId, DatasetId, IdVec, Ids, JobId, StagingId};
 use super::notice::Notice;
 use super::read::{Mount, RequestLatency};
 use super::worker::{Cores, Waiting};
@@ -95,14 +95,14 @@ enum Phase {
 /// The owner of all stagings.
 #[derive(Debug, Default)]
 pub(super) struct Stagings {
-    pub(super) stagings: IdVec<Staging>,
+    pub(super) stagings: IdVec<StagingId, Staging>,
     /// Streams that copy files to nodes.
-    copies: IdVec<Copying>,
+    copies: IdVec<CopyId, Copying>,
 }
 
 impl Stagings {
     /// Begins the given stagings of a job copy.
-    pub(super) fn begin(&mut self, env: &mut Env, stagings: Ids<Staging>) {
+    pub(super) fn begin(&mut self, env: &mut Env, stagings: Ids<StagingId>) {
         for s in stagings {
             let staging = &mut self.stagings[s];
             staging.began = env.now;
@@ -327,7 +327,7 @@ impl Stagings {
     }
 
     /// Returns the outcomes of the given stagings that have ended.
-    pub(super) fn outcome(&self, stagings: Ids<Staging>) -> Vec<StagingOutcome> {
+    pub(super) fn outcome(&self, stagings: Ids<StagingId>) -> Vec<StagingOutcome> {
         let one = |staging: &Staging| {
             let seconds = staging.ended?.since(staging.began).seconds();
             Some(StagingOutcome { seconds, bytes: staging.bytes })
@@ -336,7 +336,7 @@ impl Stagings {
     }
 
     /// Returns whether all of the given stagings have ended.
-    pub(super) fn are_over(&self, stagings: Ids<Staging>) -> bool {
+    pub(super) fn are_over(&self, stagings: Ids<StagingId>) -> bool {
         self.stagings[stagings].iter().all(|staging| staging.ended.is_some())
     }
 }

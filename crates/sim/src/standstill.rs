@@ -8,7 +8,7 @@ use forebay_scenario::Scenario;
 
 use super::env::Env;
 use super::event::ActivityId;
-use super::index::JobId;
+use super::ids::JobId;
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 

@@ -8,7 +8,7 @@ use forebay_model::law::{Between, Throughput};
 
 use super::env::Env;
 use super::event::{ActivityId, Event};
-use super::index::TableId;
+use super::ids::TableId;
 use super::loaders::Loaders;
 
 /// A storage modelled by a table of throughput.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::barrier::Barrier;
-use super::index::{Id, IdVec, ModelCopy};
+use super::ids::{IdVec, ModelId};
 use super::invariant::broken;
 
 /// The count of a job copy's steps.
@@ -20,13 +20,13 @@ pub(super) enum Tally {
 #[derive(Debug, Clone)]
 pub(super) struct Apart {
     /// Number of steps that each model copy has done.
-    own: IdVec<ModelCopy, u64>,
+    own: IdVec<ModelId, u64>,
     /// Number of devices of a model copy. For each model copy, `ended` holds the steps that some of its devices have ended and
     /// others have not, each with the number of devices that have.
     parts: u32,
-    ended: IdVec<ModelCopy, VecDeque<(u64, u32)>>,
+    ended: IdVec<ModelId, VecDeque<(u64, u32)>>,
     /// For each model copy, the fresh samples that it has taken for each step in progress.
-    fresh: IdVec<ModelCopy, VecDeque<(u64, u64)>>,
+    fresh: IdVec<ModelId, VecDeque<(u64, u64)>>,
     /// Number of steps done, summed over model copies. `samples` counts the samples of the steps done since a step of the job was
     /// last complete.
     done: u64,
@@ -48,7 +48,7 @@ impl Apart {
         if self.parts == 1 {
             return true;
         }
-        let ended = &mut self.ended[Id::new(model)];
+        let ended = &mut self.ended[ModelId::new(model)];
         if ended.back().is_none_or(|(last, _)| *last < step) {
             ended.push_back((step, 0));
         }
@@ -71,14 +71,14 @@ impl Apart {
 
     /// Counts `samples` fresh samples that a model copy has taken for `step`.
     pub(super) fn add_fresh(&mut self, model: u32, step: u64, samples: u64) {
-        self.fresh[Id::new(model)].push_back((step, samples));
+        self.fresh[ModelId::new(model)].push_back((step, samples));
     }
 
     /// Counts `step` of a model copy, with `samples` samples; returns the number of fresh ones.
     pub(super) fn end(&mut self, model: u32, step: u64, samples: u64) -> u64 {
         self.done += 1;
         self.samples += samples;
-        let model = Id::new(model);
+        let model = ModelId::new(model);
         self.own[model] = step + 1;
         let mut sum = 0;
         while let Some((_, samples)) = self.fresh[model].pop_front_if(|(of, _)| *of <= step) {

@@ -1,13 +1,14 @@
 //! Inner threads: several threads that share the computation for one sample.
 
-use super::env::Env;
-use super::event::{ActivityId, Delay};
-use super::index::{StationId, WorkerId};
-use super::loaders::Loaders;
-use super::worker::{Cores, Phase, Work};
 use forebay_engine::Time;
 use forebay_engine::fluid::GroupId;
 use forebay_report::Cause;
+
+use super::env::Env;
+use super::event::{ActivityId, Delay};
+use super::ids::{StationId, WorkerId};
+use super::loaders::Loaders;
+use super::worker::{Cores, Phase, Work};
 
 /// A computation that several threads share.
 #[derive(Debug)]

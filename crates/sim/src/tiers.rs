@@ -6,7 +6,7 @@ use forebay_scenario::Replicas;
 
 use super::cached::{Units, bytes_of};
 use super::env::Env;
-use super::index::{CacheId, CacheUnit, HoldersId, IdVec, UnitId, WorkerId};
+use super::ids::{CacheId, HoldersId, IdVec, UnitId, WorkerId};
 use super::invariant::broken;
 use super::loaders::Loaders;
 use super::read::Mount;
@@ -72,7 +72,7 @@ pub(super) struct CacheWays {
 }
 
 /// For each unit of a cache, the rank of the node that keeps the unit, plus 1; 0 if no node keeps it.
-pub(super) type Holders = IdVec<CacheUnit, u32>;
+pub(super) type Holders = IdVec<UnitId, u32>;
 
 /// The place where a request finds its bytes: the source, and the route or node.
 #[derive(Debug, Clone, Copy)]
@@ -262,8 +262,8 @@ impl CacheWays {
     /// Returns the source of `unit`, which has `bytes` bytes: this node's cache, the cache of another node, or the storage.
     fn look_up(
         &self,
-        caches: &mut IdVec<Cache>,
-        holders: &IdVec<Holders>,
+        caches: &mut IdVec<CacheId, Cache>,
+        holders: &IdVec<HoldersId, Holders>,
         unit: u32,
         bytes: f64,
     ) -> Found {

@@ -9,7 +9,7 @@ use forebay_report::QueueTotals;
 use super::device::State;
 use super::env::Env;
 use super::event::{Delay, Event};
-use super::index::{DeviceId, JobId};
+use super::ids::{DeviceId, JobId};
 use super::jobs::Jobs;
 use super::tally::Tally;
 

@@ -4,7 +4,7 @@ use forebay_engine::Time;
 use forebay_metrics::{Activity, NOBODY};
 
 use super::env::Env;
-use super::index::WorkerId;
+use super::ids::WorkerId;
 use super::loaders::Loaders;
 use super::worker::Phase;
 

@@ -7,7 +7,7 @@ use forebay_report::{Cause, StallCause};
 use super::communication::Held;
 use super::device::{Device, State};
 use super::env::Env;
-use super::index::{DeviceId, JobId, WorkerId};
+use super::ids::{DeviceId, JobId, WorkerId};
 use super::jobs::Jobs;
 
 impl Jobs {

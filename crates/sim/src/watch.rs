@@ -1,11 +1,11 @@
 //! Periodic checks of a run: whether it was interrupted, and whether its result is known accurately enough.
 
-use super::env::Env;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_engine::Time;
 use forebay_report::{CacheRequests, JobOutcome, Known};
 
+use super::env::Env;
 use super::fault::Faults;
 use super::job_run::JobRun;
 use super::jobs::Jobs;

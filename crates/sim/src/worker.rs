@@ -8,7 +8,7 @@ use forebay_report::Cause;
 use forebay_scenario::Distribution;
 
 use super::event::{ActivityId, Delay};
-use super::index::{LoaderId, StageId, StationId, WorkerId};
+use super::ids::{LoaderId, StageId, StationId, WorkerId};
 use super::team::Team;
 use super::tiers::Origin;
 

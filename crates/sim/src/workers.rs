@@ -6,7 +6,7 @@ use forebay_report::Cause;
 
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::WorkerId;
+use super::ids::WorkerId;
 use super::invariant::broken;
 use super::loaders::Loaders;
 use super::tiers::Origin;

@@ -5,7 +5,7 @@ use forebay_metrics::Steps;
 
 use super::env::Env;
 use super::event::{Delay, Event};
-use super::index::JobId;
+use super::ids::JobId;
 use super::jobs::Jobs;
 use super::notice::Notice;
 

@@ -12,7 +12,7 @@ use super::communication::IdleCollectives;
 use super::env::Env;
 use super::event::{ActivityId, Event};
 use super::fault::Faults;
-use super::index::MessageId;
+use super::ids::MessageId;
 use super::invariant::broken;
 use super::jobs::Jobs;
 use super::notice::Notice;

@@ -1,6 +1,5 @@
 //! Background loads on storages, from outside the simulated jobs.
 
-use crate::background::{Endless, Load};
 use forebay_engine::fluid::LinkId;
 use forebay_model::random::Sampler;
 use forebay_scenario::{BackgroundLoad, Distribution};
@@ -8,6 +7,7 @@ use forebay_scenario::{BackgroundLoad, Distribution};
 use super::Builder;
 use super::mount::Client;
 use super::storage_model::StorageModel;
+use crate::background::{Endless, Load};
 
 impl Builder<'_> {
     /// Adds the background loads whose requests arrive at random; returns the endless background loads.

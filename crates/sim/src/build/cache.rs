@@ -1,8 +1,5 @@
 //! Page caches: one for each node whose jobs read through it.
 
-use crate::cached::{CacheUse, PageCache, Units};
-use crate::index::PageCacheId;
-use crate::resource::Member;
 use forebay_engine::fluid::{Capacity, LinkId};
 use forebay_model::cache::Cache;
 use forebay_model::law::CachePolicy;
@@ -11,6 +8,9 @@ use forebay_report::{Part, Resource};
 use forebay_scenario::{Dataset, Job, Layout, Scenario};
 
 use super::Builder;
+use crate::cached::{CacheUse, PageCache, Units};
+use crate::ids::PageCacheId;
+use crate::resource::Member;
 
 /// The scenario's data sets, as caches and readers see them.
 pub(super) struct DataSets {

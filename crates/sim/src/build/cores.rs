@@ -2,12 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::communication::{IdleCores, Overhead};
-use crate::event::Delay;
-use crate::resource::Member;
-use crate::station::Service;
-use crate::station::Station;
-use crate::worker::Cores;
 use forebay_engine::fluid::{Capacity, Demand, GroupId, LinkId, Use};
 use forebay_report::{Part, Resource};
 use forebay_scenario::{
@@ -17,6 +11,11 @@ use forebay_scenario::{
 use super::Builder;
 use super::job::JobCopy;
 use super::storage_model::Coupled;
+use crate::communication::{IdleCores, Overhead};
+use crate::event::Delay;
+use crate::resource::Member;
+use crate::station::{Service, Station};
+use crate::worker::Cores;
 
 /// How the threads of one loader and of its trainers get a node's cores.
 pub(super) struct OnCores {

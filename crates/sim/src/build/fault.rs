@@ -1,13 +1,13 @@
 //! The components that each fault slows, found among the resources and the devices.
 
-use crate::fault::{DeviceGpu, FaultRun, GpuPlace};
-use crate::index::DeviceId;
-use crate::resource::{Member, ResourceRun};
 use forebay_engine::Time;
 use forebay_scenario::{Device as Processor, Fault, Faulty, Job};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Builder;
+use crate::fault::{DeviceGpu, FaultRun, GpuPlace};
+use crate::ids::DeviceId;
+use crate::resource::{Member, ResourceRun};
 
 impl Builder<'_> {
     /// Returns all faults in their initial state: none has begun.

@@ -1,19 +1,5 @@
 //! Job copies and their devices.
 
-use crate::barrier::Barrier;
-use crate::communication::Pieces;
-use crate::communication::UpdateRun;
-use crate::core_steps::CpuThreads;
-use crate::device::Device;
-use crate::event::Delay;
-use crate::host::Host;
-use crate::index::{IdVec, JobId, LoaderId};
-use crate::job_run::{Batches, JobRun, OpenSteps, Parts, Plan};
-use crate::launch::LaunchRun;
-use crate::learners::LearnersRun;
-use crate::program::{Cycle, Exchange, Programs, Replica, Spread, StepKind, replica};
-use crate::tally::{Apart, Tally};
-use crate::workflow::Waiting;
 use forebay_engine::{Span, Time};
 use forebay_metrics::{Steps, Timeline};
 use forebay_model::random::{Purpose, Sampler, Streams};
@@ -25,6 +11,19 @@ use super::cores::speed_alone;
 use super::parallel::Stages;
 use super::pieces::pieces;
 use super::sync::{Synchronised, reduces_every};
+use crate::barrier::Barrier;
+use crate::communication::{Pieces, UpdateRun};
+use crate::core_steps::CpuThreads;
+use crate::device::Device;
+use crate::event::Delay;
+use crate::host::Host;
+use crate::ids::{IdVec, JobId, LoaderId, PartId};
+use crate::job_run::{Batches, JobRun, OpenSteps, Parts, Plan};
+use crate::launch::LaunchRun;
+use crate::learners::LearnersRun;
+use crate::program::{Cycle, Exchange, Programs, Replica, Spread, StepKind, replica};
+use crate::tally::{Apart, Tally};
+use crate::workflow::Waiting;
 
 /// A job copy being built.
 pub(super) struct JobCopy<'s> {
@@ -230,7 +229,7 @@ impl Builder<'_> {
     }
 
     /// Returns the time of each pipeline stage before jitter, on devices of relative speed `speed`.
-    fn stage_times(&mut self, job: &Job, speed: f64) -> IdVec<Delay> {
+    fn stage_times(&mut self, job: &Job, speed: f64) -> IdVec<PartId, Delay> {
         let seconds = |share| job.step.seconds(job.batch as f64) * share / speed;
         job.shares().iter().map(|share| self.recurring(seconds(*share))).collect()
     }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::communication::{Collectives, Plan, Planned, RankLinks, RankRoutes};
-use crate::index::{DeviceId, IdVec, JobId};
+use forebay_collective::{Cost, Operation};
+use forebay_engine::Span;
+use forebay_scenario::{Cluster, Copies, Job, Members, Method, Parallelism, StageBucket, Sync};
+
+use crate::communication::{Collectives, Plan, Planned, RankRoutes};
+use crate::ids::{DeviceId, IdVec, JobId, RankId};
 use crate::program::{
     ByCommunicator, ByStepKind, Communicator, Cycle, Exchanges, OfRoot, OfStage, StageProgram,
     Started, StepKind, stage_program,
 };
-use forebay_collective::{Cost, Operation};
-use forebay_engine::Span;
-use forebay_scenario::{Cluster, Copies, Job, Members, Method, Parallelism, StageBucket, Sync};
 
 /// Devices, and groups of their GPUs; each group has a communicator of its own.
 pub(super) struct Set {
@@ -37,7 +38,7 @@ pub(super) struct Laid<'j> {
     pub(super) first: DeviceId,
     pub(super) cluster: Cluster,
     /// For each GPU, the number of its node within the job copy.
-    pub(super) nodes: IdVec<RankLinks, u32>,
+    pub(super) nodes: IdVec<RankId, u32>,
     pub(super) ways: RankRoutes,
     /// Time of a step of a model copy [s].
     pub(super) step: f64,

@@ -1,14 +1,5 @@
 //! A loader of a job copy: its storage, its stages with their workers, its queue.
 
-use crate::index::{LoaderId, RangeVec, StageId};
-use crate::lineage::Lineage;
-use crate::loader::{
-    Caches, Features, LoaderGpus, LoaderPlace, LoaderProgress, LoaderRun, LoaderStages, Pacing,
-    Waiters,
-};
-use crate::read::{Mount, Routes, ShardCursor, Source};
-use crate::stages::StageRun;
-use crate::worker::{Cores, Worker};
 use forebay_engine::fluid::Use;
 use forebay_metrics::{Polling, Queue, Requests, StageBuffer, Tuner};
 use forebay_model::random::FileOrder;
@@ -20,6 +11,15 @@ use super::job::JobCopy;
 use super::mount::{Client, whole};
 use super::storage_model::{Rest, StorageModel};
 use super::work::operations_of;
+use crate::ids::{LoaderId, RangeVec, StageId};
+use crate::lineage::Lineage;
+use crate::loader::{
+    Caches, Features, LoaderGpus, LoaderPlace, LoaderProgress, LoaderRun, LoaderStages, Pacing,
+    Waiters,
+};
+use crate::read::{Mount, Routes, ShardCursor, Source};
+use crate::stages::StageRun;
+use crate::worker::{Cores, Worker};
 
 /// Returns whether each sample is a file of its own that one request fetches as a whole.
 fn is_plain(dataset: &Dataset) -> bool {

@@ -2,14 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::disk_head::DiskHead;
-use crate::index::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
-use crate::limiter::Limiter;
-use crate::read::{IoQueues, Mount, RequestLatency, Routes, ServiceModel, Striped};
-use crate::resource::Member;
-use crate::station::Service;
-use crate::station::Station;
-use crate::table::Table;
 use forebay_engine::fluid::{Capacity, LinkId, Use};
 use forebay_model::law::Throughput;
 use forebay_model::random::Sampler;
@@ -19,6 +11,13 @@ use forebay_scenario::{Queues, RequestLimit, Targets};
 
 use super::Builder;
 use super::storage_model::{Rest, StorageModel};
+use crate::disk_head::DiskHead;
+use crate::ids::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
+use crate::limiter::Limiter;
+use crate::read::{IoQueues, Mount, RequestLatency, Routes, ServiceModel, Striped};
+use crate::resource::Member;
+use crate::station::{Service, Station};
+use crate::table::Table;
 
 /// The components that serve a storage's requests and bytes.
 #[derive(Debug, Clone)]

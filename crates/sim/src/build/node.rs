@@ -2,15 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::buffers::Buffers;
-use crate::communication::Sums;
-use crate::event::Delay;
-use crate::gpus::{Gpu, Sort};
-use crate::index::{CacheId, IdVec, JobId, PageCacheId, StationId};
-use crate::occupied::Occupied;
-use crate::resource::Member;
-use crate::station::{Service, Station};
-use crate::worker::Cores;
 use forebay_engine::Span;
 use forebay_engine::fluid::{Capacity, GroupId, LinkId};
 use forebay_model::law::Sharing;
@@ -20,6 +11,15 @@ use forebay_scenario::{Job, Kernels, Queues};
 use super::Builder;
 use super::mount::Backend;
 use super::sync::LinkPlace;
+use crate::buffers::Buffers;
+use crate::communication::Sums;
+use crate::event::Delay;
+use crate::gpus::{Gpu, Sort};
+use crate::ids::{CacheId, GpuId, IdVec, JobId, PageCacheId, StationId};
+use crate::occupied::Occupied;
+use crate::resource::Member;
+use crate::station::{Service, Station};
+use crate::worker::Cores;
 
 /// The components of a node that its loaders share.
 #[derive(Debug, Default)]
@@ -163,7 +163,7 @@ impl Builder<'_> {
 
     /// Returns the route to the first GPU of each model copy of loader number `rank`, on node number `node` of its job copy.
     /// Data from other ranks that pass through the host's memory use these links too.
-    pub(super) fn pcie(&mut self, job: &Job, rank: u32, node: u32) -> IdVec<Gpu, GroupId> {
+    pub(super) fn pcie(&mut self, job: &Job, rank: u32, node: u32) -> IdVec<GpuId, GroupId> {
         let bandwidth = self.here().pcie;
         if !job.copies_to_devices() || bandwidth.is_infinite() {
             return IdVec::default();
@@ -226,7 +226,7 @@ impl Builder<'_> {
 
     /// Adds a GPU for each stage of each model copy of the loader being built, and returns these GPUs; empty if GPUs are not
     /// simulated as shared.
-    pub(super) fn gpus(&mut self, job: &Job) -> IdVec<Gpu> {
+    pub(super) fn gpus(&mut self, job: &Job) -> IdVec<GpuId, Gpu> {
         if job.kernel().is_none() && job.kernels.is_empty() && job.averaging().is_none() {
             return IdVec::default();
         }

@@ -1,12 +1,9 @@
 //! Finds the communicators whose links nothing else uses.
 
-use crate::communication::CommunicatorRun;
-use crate::index::Ids;
-
-use crate::communication::{Communicators, LinkUsers, RankRoutes};
-use crate::job_run::JobRun;
-
 use super::Builder;
+use crate::communication::{Communicators, LinkUsers, RankRoutes};
+use crate::ids::{CommunicatorId, Ids};
+use crate::job_run::JobRun;
 
 impl Builder<'_> {
     /// Marks the communicators whose links nothing else uses; to be called when everything is built.
@@ -34,7 +31,7 @@ impl Builder<'_> {
     /// Registers each communicator as a user of the links of its collectives.
     fn claim_links(
         &self,
-        communicators: Ids<CommunicatorRun>,
+        communicators: Ids<CommunicatorId>,
         ways: &RankRoutes,
         users: &mut LinkUsers,
     ) {

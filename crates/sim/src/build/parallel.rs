@@ -4,12 +4,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::iter;
 use std::sync::Arc;
 
-use crate::communication::{CommunicatorRun, RankRoutes, Ranks, Sequence};
-use crate::device::Device;
-use crate::index::{DeviceId, IdVec, Ids, RangeVec, RankId};
-use crate::program::{
-    ByStepKind, Communicator, Op, ParallelDevice, Programs, Spread, StageProgram,
-};
 use forebay_engine::fluid::{GroupId, LinkId};
 use forebay_report::{Direction, ParallelOutcome, Part};
 use forebay_scenario::{Members, Transport};
@@ -18,6 +12,11 @@ use super::Builder;
 use super::job::{JobCopy, cycle};
 use super::layout::{Laid, OfStageInSteps, Set};
 use super::sync::LinkPlace;
+use crate::communication::{CommunicatorRun, RankRoutes, Ranks, Sequence};
+use crate::ids::{CommunicatorId, DeviceId, IdVec, Ids, RangeVec, RankId};
+use crate::program::{
+    ByStepKind, Communicator, Op, ParallelDevice, Programs, Spread, StageProgram,
+};
 
 /// The state of a job copy whose model copies are divided into stages.
 pub(super) struct Stages {
@@ -85,7 +84,7 @@ impl Builder<'_> {
         &mut self,
         laid: &Laid<'_>,
         all: &ByStepKind<Vec<StageProgram>>,
-        parts: &mut RangeVec<Device, ParallelDevice>,
+        parts: &mut RangeVec<DeviceId, ParallelDevice>,
     ) {
         for stage in 0..laid.job.shares().len() {
             let program = OfStageInSteps { all, stage };
@@ -97,7 +96,7 @@ impl Builder<'_> {
     }
 
     /// Lets the ranks that hold the same shards sum them once each group has reduced its own.
-    fn continue_shards(&mut self, laid: &Laid<'_>, parts: &RangeVec<Device, ParallelDevice>) {
+    fn continue_shards(&mut self, laid: &Laid<'_>, parts: &RangeVec<DeviceId, ParallelDevice>) {
         for (d, part) in (0..).map(|place| laid.first + place).zip(parts.as_slice()) {
             for experts in [false, true] {
                 let of = |kind: Communicator| part.communicators[kind.for_experts(experts)];
@@ -120,7 +119,7 @@ impl Builder<'_> {
         laid: &Laid<'_>,
         program: OfStageInSteps<'_>,
         (kind, sets): (Communicator, &[Set]),
-        parts: &mut RangeVec<Device, ParallelDevice>,
+        parts: &mut RangeVec<DeviceId, ParallelDevice>,
     ) {
         let own =
             |set: &Set| set.groups.iter().map(|group| (*group, set.devices, set.copies)).collect();
@@ -148,7 +147,7 @@ impl Builder<'_> {
         program: OfStageInSteps<'_>,
         kind: Communicator,
         groups: &[(Members, Members, u32)],
-    ) -> Ids<CommunicatorRun> {
+    ) -> Ids<CommunicatorId> {
         let begin = self.parts.communicators.all.next_id();
         let ranks = groups.first().map_or(0, |(group, ..)| group.ranks);
         let collectives = Arc::new(laid.collectives(program, (kind, ranks)));
@@ -171,7 +170,7 @@ impl Builder<'_> {
     }
 
     /// Returns the initial state of all devices (stages of model copies), on nodes from `first` on.
-    fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> RangeVec<Device, ParallelDevice> {
+    fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> RangeVec<DeviceId, ParallelDevice> {
         let (job, mut parts) = (laid.job, Vec::new());
         let learners = |copy| iter::repeat_n(copy, job.learners.most as usize);
         for copy in (0..job.ranks()).flat_map(learners) {
@@ -239,7 +238,7 @@ impl Builder<'_> {
         &mut self,
         laid: &Laid<'_>,
         all: &ByStepKind<Vec<StageProgram>>,
-        parts: &mut RangeVec<Device, ParallelDevice>,
+        parts: &mut RangeVec<DeviceId, ParallelDevice>,
     ) {
         let (job, tensor) = (laid.job, laid.job.tensor_ranks());
         let stages = job.shares().len() as u32;

@@ -1,9 +1,10 @@
 //! A training step, cut into pieces at the points where parameters are needed or gradients are ready.
 
-use crate::communication::{Piece, Pieces, Planned};
 use forebay_collective::Operation;
 use forebay_engine::Span;
 use forebay_scenario::{Bucket, Sync};
+
+use crate::communication::{Piece, Pieces, Planned};
 
 /// Returns the collectives of a step of duration `step` [s]: first those of parameters, then those of gradients.
 pub(super) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {

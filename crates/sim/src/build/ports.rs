@@ -1,6 +1,5 @@
 //! The links of ranks: inside their nodes, to other nodes, to other racks.
 
-use crate::communication::{RankLinks, RankRoutes};
 use forebay_engine::fluid::LinkId;
 use forebay_report::{Direction, IntraLink, Part, Resource};
 use forebay_scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Transport};
@@ -8,6 +7,7 @@ use forebay_scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Tran
 use super::Builder;
 use super::job::JobCopy;
 use super::sync::LinkPlace;
+use crate::communication::{RankLinks, RankRoutes};
 
 // The links in both directions: out, in.
 const INTRA: [Resource; 2] = intra([IntraLink::Out, IntraLink::In]);

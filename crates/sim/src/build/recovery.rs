@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use crate::checkpoint::{CheckpointRun, CheckpointSettings, StatePart, WritePlace};
-use crate::communication::RankRoutes;
-use crate::index::{LoaderId, RangeVec};
-use crate::job_run::Parts;
-use crate::loader::LoaderRun;
-use crate::recovery::{EpochRun, FailureRun, FailureSettings, RecoveryRun, Restored};
 use forebay_scenario::{BatchInterval, Checkpoint, ServerPlace, Stop, Writers};
 
 use super::Builder;
 use super::job::JobCopy;
 use super::mount::Client;
+use crate::checkpoint::{CheckpointRun, CheckpointSettings, StatePart, WritePlace};
+use crate::communication::RankRoutes;
+use crate::ids::{LoaderId, RangeVec};
+use crate::job_run::Parts;
+use crate::loader::LoaderRun;
+use crate::recovery::{EpochRun, FailureRun, FailureSettings, RecoveryRun, Restored};
 
 impl Builder<'_> {
     /// Adds the checkpoints and failures of a job copy, if it has any, and records them in its `parts`. The job copy is on nodes
@@ -79,7 +79,7 @@ impl Builder<'_> {
     }
 
     /// Returns the initial state of each loader of a job copy; its loaders are those from `first` on.
-    fn restored(&self, of: &JobCopy, first: LoaderId) -> RangeVec<LoaderRun, Restored> {
+    fn restored(&self, of: &JobCopy, first: LoaderId) -> RangeVec<LoaderId, Restored> {
         let loaders = &self.parts.loaders;
         let restored = |loader: &LoaderRun| {
             let stages = loaders.stages[loader.stages.all].iter();

@@ -1,15 +1,14 @@
 //! Exchanges of model copies, or of the GPUs that hold a part of the model, with parameter servers.
 
-use crate::communication::{Ports, ServerRun, ServerTracks, ServerWorker, Shard};
-use crate::device::Device;
-use crate::index::{DeviceId, Ids, RangeVec, ServersId};
-use crate::program::{Communicator, StageProgram};
 use forebay_engine::Span;
 use forebay_scenario::{BucketShare, Members, Servers, Sync};
 
 use super::Builder;
 use super::job::JobCopy;
 use super::layout::{Laid, Set};
+use crate::communication::{Ports, ServerRun, ServerTracks, ServerWorker, Shard};
+use crate::ids::{DeviceId, Ids, RangeVec, ServersId};
+use crate::program::{Communicator, StageProgram};
 
 /// The bucket parts that servers hold, by bucket, then by server, with the number of tensors of each bucket.
 type Held = Vec<(u32, Vec<BucketShare>)>;
@@ -93,7 +92,7 @@ impl Builder<'_> {
         Set { devices, copies, groups }: &Set,
         (name, held, experts): (&str, &Held, bool),
         counts: bool,
-        workers: &mut RangeVec<Device, Vec<ServerWorker>>,
+        workers: &mut RangeVec<DeviceId, Vec<ServerWorker>>,
     ) {
         for (group, place) in groups.iter().zip(0..) {
             let (per_copy, learners) = (group.ranks / copies, of.job.learners.most);

@@ -1,8 +1,5 @@
 //! The copying of a job's data set to its nodes.
 
-use crate::index::DatasetId;
-use crate::read::Mount;
-use crate::staging::{Conversion, Files, Staging};
 use forebay_engine::Time;
 use forebay_engine::fluid::Use;
 use forebay_model::random::Sampler;
@@ -12,6 +9,9 @@ use super::Builder;
 use super::job::JobCopy;
 use super::mount::Client;
 use super::storage_model::StorageModel;
+use crate::ids::DatasetId;
+use crate::read::Mount;
+use crate::staging::{Conversion, Files, Staging};
 
 impl Builder<'_> {
     /// Adds the copying of a job copy's data set to the node being built, which is number `rank` of the job copy.

@@ -3,21 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::communication::{
-    Averages, Collectives, CommunicatorRun, Pieces, Plan, Planned, RankRoutes, Ranks, Sequence,
-    SyncTracks, UpdateRun,
-};
-use crate::index::DeviceId;
-use crate::program::{Communicator, Cycle};
 use forebay_collective::Cost;
 use forebay_engine::Span;
 use forebay_engine::fluid::LinkId;
 use forebay_report::{Direction, Part, Resource};
 use forebay_scenario::{Cluster, ENDLESS, IntraKind, Job, Members, NicsAt, Node, Sync};
 
-use super::Builder;
 use super::job::JobCopy;
-use super::pieces;
+use super::{Builder, pieces};
+use crate::communication::{
+    Averages, Collectives, CommunicatorRun, Pieces, Plan, Planned, RankRoutes, Ranks, Sequence,
+    SyncTracks, UpdateRun,
+};
+use crate::ids::DeviceId;
+use crate::program::{Communicator, Cycle};
 
 /// The key of a link: what it is, and the node or rack where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,9 +1,5 @@
 //! Tiers of nodes, in which reads look for data before they go to the storage.
 
-use crate::decoded::Decoded;
-use crate::index::{CacheId, HoldersId};
-use crate::read::Mount;
-use crate::tiers::{CacheWays, Holders, Tiers};
 use forebay_engine::fluid::{LinkId, Use};
 use forebay_model::cache::Cache;
 use forebay_model::law::CachePolicy;
@@ -17,6 +13,10 @@ use super::job::JobCopy;
 use super::mount::whole;
 use super::storage_model::StorageModel;
 use super::sync::LinkPlace;
+use crate::decoded::Decoded;
+use crate::ids::{CacheId, HoldersId};
+use crate::read::Mount;
+use crate::tiers::{CacheWays, Holders, Tiers};
 
 impl Builder<'_> {
     /// Returns the tiers that a loader of `job` uses on the node being built, with threads on `cores`; the node is number

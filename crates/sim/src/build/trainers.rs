@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::communication::RankLinks;
-use crate::index::{DeviceId, IdVec, Ids, RankId};
-use crate::launch::{Launching, Trainer};
 use forebay_scenario::Device as Processor;
 
 use super::Builder;
 use super::cores::OnCores;
 use super::job::JobCopy;
+use crate::ids::{DeviceId, IdVec, Ids, RankId, TrainerId};
+use crate::launch::{Launching, Trainer};
 
 impl Builder<'_> {
     /// Adds the trainers of all GPUs of a job copy if they use cores, and returns them. The job copy is on nodes from `begin` on
@@ -20,12 +19,12 @@ impl Builder<'_> {
         of: &JobCopy,
         (begin, first): (u32, DeviceId),
         loaders: &[(u32, OnCores)],
-    ) -> Ids<Trainer> {
+    ) -> Ids<TrainerId> {
         let (job, all) = (of.job, self.parts.trainers.next_id());
         if job.launch.is_none() && job.device == Processor::Accelerator {
             return self.parts.trainers.ids_from(all);
         }
-        let nodes: IdVec<RankLinks, u32> = job.nodes_of_gpus().into_iter().collect();
+        let nodes: IdVec<RankId, u32> = job.nodes_of_gpus().into_iter().collect();
         let mut known = BTreeMap::new();
         for (number, (node, on_node)) in (0..).zip(loaders) {
             known.insert((number, *node), on_node.of_trainers(self, job));

@@ -1,11 +1,11 @@
 //! The operations of workers.
 
-use crate::team::Team;
-use crate::worker::{Draw, Work};
 use forebay_model::random::{Purpose, Sampler};
 use forebay_scenario::{Distribution, InnerThreads, Job, Operation, Stage};
 
 use super::Builder;
+use crate::team::Team;
+use crate::worker::{Draw, Work};
 
 /// Maximum number of operations in each list of a stage. The random-number key of an operation consists of stage, list and
 /// position in the list; this limit keeps the keys of different operations distinct.

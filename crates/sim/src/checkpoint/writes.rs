@@ -9,7 +9,7 @@ use forebay_report::{Cause, StallCause};
 
 use crate::env::Env;
 use crate::event::ActivityId;
-use crate::index::{CheckpointId, WriteId};
+use crate::ids::{CheckpointId, WriteId};
 use crate::job_state::JobState;
 use crate::recovery::Recoveries;
 

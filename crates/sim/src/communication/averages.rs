@@ -17,7 +17,7 @@ use forebay_scenario::Averaging;
 use crate::device::{Device, State};
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{CommunicatorId, DeviceId, Id, IdVec, JobId};
+use crate::ids::{CommunicatorId, DeviceId, IdVec, JobId, PartId};
 use crate::invariant::broken;
 use crate::jobs::Jobs;
 use crate::notice::Notice;
@@ -39,7 +39,7 @@ pub(crate) struct Averages {
     /// Time that an averaging takes for each learner on a GPU, besides moving the bytes below [s].
     latency: f64,
     /// Bytes that a learner's correction moves in the memory of each GPU of a stage, by stage [B].
-    own: IdVec<f64>,
+    own: IdVec<PartId, f64>,
     /// Time of one update of a GPU's reference model.
     shared: Delay,
     /// Number of times that the reference models have been averaged among GPUs.
@@ -172,7 +172,7 @@ impl Jobs {
         if device.state != State::Averaging {
             return;
         }
-        let bytes = run.own[Id::new(device.stage)];
+        let bytes = run.own[PartId::new(device.stage)];
         match self.gpu_of(d).and_then(|gpu| gpu.memory).filter(|_| bytes > 0.0) {
             Some((group, ..)) => {
                 env.network.start(env.now, group, bytes, ActivityId::Average(d));

@@ -3,18 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::env::Env;
-use crate::event::{ActivityId, Delay, Event};
-use crate::index::{CommunicatorId, DeviceId, JobId};
-use crate::invariant::broken;
-use crate::notice::Notice;
-use crate::program::Communicator;
 use forebay_collective::Schedule;
 use forebay_engine::{Span, Time};
 use forebay_report::{ActivityName, ParallelOutcome};
 use forebay_scenario::Members;
 
-use super::Communicators;
+use super::communicators::Communicators;
 use super::exchange::{Around, Exchange};
 use super::measured::Pace;
 use super::message::Whose;
@@ -23,6 +17,12 @@ use super::plan::{Plan, Reduction};
 use super::progress::Progress;
 use super::sequence::{Planned, Ranks, Sequence};
 use super::timeline::SyncTracks;
+use crate::env::Env;
+use crate::event::{ActivityId, Delay, Event};
+use crate::ids::{CommunicatorId, DeviceId, JobId};
+use crate::invariant::broken;
+use crate::notice::Notice;
+use crate::program::Communicator;
 
 /// A communicator and the progress of its ranks.
 #[derive(Debug)]

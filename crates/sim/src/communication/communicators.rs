@@ -1,13 +1,5 @@
 //! The owner of all communicators, of the routes between ranks, and of the messages in progress.
 
-use crate::device::Device;
-use crate::env::Env;
-use crate::index::{
-    CommunicatorId, DeviceId, IdVec, Ids, JobId, MessageId, ServerWorkerId, ServersId,
-};
-use crate::job_run::{JobRun, Parts};
-use crate::notice::Notice;
-use crate::worker::Cores;
 use forebay_report::{ParallelOutcome, SyncOutcome};
 
 use super::averages::Averages;
@@ -18,20 +10,27 @@ use super::message::Messages;
 use super::own_links::LinkUses;
 use super::servers::{Parcel, ServerClock, ServerRun, ServerWorker};
 use super::ways::{RankRoute, RankRoutes};
+use crate::env::Env;
+use crate::ids::{
+    AveragesId, CommunicatorId, DeviceId, IdVec, Ids, JobId, MessageId, ServerWorkerId, ServersId,
+};
+use crate::job_run::Parts;
+use crate::notice::Notice;
+use crate::worker::Cores;
 
 /// The tables of all communicators.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
-    pub(crate) all: IdVec<CommunicatorRun>,
+    pub(crate) all: IdVec<CommunicatorId, CommunicatorRun>,
     /// The averages of the models of learners.
-    pub(crate) averages: IdVec<Averages>,
+    pub(crate) averages: IdVec<AveragesId, Averages>,
     /// The exchanges of job copies with their parameter servers, one for each part of a model.
-    pub(crate) servers: IdVec<ServerRun>,
+    pub(crate) servers: IdVec<ServersId, ServerRun>,
     /// The workers of these exchanges, by device; `workers_of` holds those of each device.
-    pub(crate) workers: IdVec<ServerWorker>,
-    pub(crate) workers_of: IdVec<Device, Ids<ServerWorker>>,
+    pub(crate) workers: IdVec<ServerWorkerId, ServerWorker>,
+    pub(crate) workers_of: IdVec<DeviceId, Ids<ServerWorkerId>>,
     /// The routes between the ranks of each job copy, if its ranks exchange anything.
-    pub(crate) ways: IdVec<JobRun, Option<Box<RankRoutes>>>,
+    pub(crate) ways: IdVec<JobId, Option<Box<RankRoutes>>>,
     pub(super) messages: Messages,
     /// Results of collectives on links that nothing else uses.
     pub(crate) idle: IdleCollectives,
@@ -57,13 +56,13 @@ impl Communicators {
 
     /// Returns the number of steps of each model copy that the averages `of` include, which is what a checkpoint of them
     /// contains; `None` if no models are averaged.
-    pub(crate) fn averaged_steps(&self, of: Ids<Averages>) -> Option<u64> {
+    pub(crate) fn averaged_steps(&self, of: Ids<AveragesId>) -> Option<u64> {
         self.averages[of].first().map(Averages::averaged_steps)
     }
 
     /// Returns what the exchanges of a job copy with its parameter servers have sent, and its updates; `None` if it has no
     /// servers.
-    pub(crate) fn sync_outcome(&self, of: Ids<ServerRun>) -> Option<SyncOutcome> {
+    pub(crate) fn sync_outcome(&self, of: Ids<ServersId>) -> Option<SyncOutcome> {
         let mut outcome = SyncOutcome::default();
         for ServerRun { books, counts, .. } in &self.servers[of] {
             outcome.pushed = outcome.pushed.saturating_add(books.pushed);
@@ -156,7 +155,7 @@ impl Communicators {
 
     /// Cancels the messages and the collectives in progress of job copy `j`, whose communicators are `communicators`; their
     /// steps will begin again.
-    pub(crate) fn abort(&mut self, env: &mut Env, j: JobId, communicators: Ids<CommunicatorRun>) {
+    pub(crate) fn abort(&mut self, env: &mut Env, j: JobId, communicators: Ids<CommunicatorId>) {
         self.messages.forget(j);
         self.settle_own_links(env, communicators);
         for c in communicators {
@@ -169,7 +168,7 @@ impl Communicators {
     /// Returns `books` plus the bytes that the ranks of these communicators have sent.
     pub(crate) fn with_sent(
         &self,
-        of: Ids<CommunicatorRun>,
+        of: Ids<CommunicatorId>,
         mut books: ParallelOutcome,
     ) -> ParallelOutcome {
         self.all[of].iter().for_each(|communicator| communicator.add_sent(&mut books));

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::env::Env;
-use crate::event::{ActivityId, Delay, Event};
-use crate::index::{Id, IdVec, JobId, MessageId};
-use crate::worker::{Cores, Waiting};
 use forebay_collective::{Hop, Schedule};
 use forebay_scenario::Members;
 
 use super::message::{Messages, Stage, Whose};
 use super::ways::RankRoutes;
+use crate::env::Env;
+use crate::event::{ActivityId, Delay, Event};
+use crate::ids::{IdVec, JobId, MessageId, PartyId};
+use crate::worker::{Cores, Waiting};
 
 /// Value of a party's phase before the party has entered its first phase.
 const NOWHERE: u64 = u64::MAX;
@@ -29,7 +29,7 @@ pub(crate) struct Exchange {
     schedule: Option<Arc<Schedule>>,
     /// The participants of the schedule: first the ranks, then the switches. Each party has a current phase and a number of
     /// unfinished transfers in that phase.
-    parties: IdVec<Party>,
+    parties: IdVec<PartyId, Party>,
     /// Number of parties that have transfers left.
     unfinished: u32,
     /// Messages that have arrived at this instant and whose senders and receivers have not gone on yet.
@@ -151,7 +151,7 @@ impl Exchange {
         while let Some(m) = self.arrived.pop() {
             let message = around.messages.remove(m);
             for id in [message.from, message.to].map(|port| self.party(port)) {
-                let party = &mut self.parties[Id::new(id)];
+                let party = &mut self.parties[PartyId::new(id)];
                 party.open -= 1;
                 if party.open == 0 {
                     let next = party.phase + 1;
@@ -176,10 +176,10 @@ impl Exchange {
         match busy {
             None => self.unfinished -= 1,
             Some(phase) => {
-                self.parties[Id::new(id)] = Party { phase, open: own.len() as u32 };
+                self.parties[PartyId::new(id)] = Party { phase, open: own.len() as u32 };
                 for hop in &own {
                     let other = if hop.from == id { hop.to } else { hop.from };
-                    if self.parties[Id::new(other)].phase == phase {
+                    if self.parties[PartyId::new(other)].phase == phase {
                         self.start(around, *hop);
                     }
                 }

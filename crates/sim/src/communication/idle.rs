@@ -1,13 +1,8 @@
 //! Duration of a collective when nothing else is in progress: the collective is simulated on a separate, otherwise idle
 //! network.
 
-use super::communicator::CommunicatorRun;
-use crate::invariant::broken;
 use std::sync::Arc;
 
-use crate::env::Env;
-use crate::event::{ActivityId, Event};
-use crate::index::{CommunicatorId, IdVec, Ids, JobId};
 use forebay_collective::Schedule;
 use forebay_engine::{self, Calendar, Model, Span, Time};
 use forebay_model::random::Streams;
@@ -17,13 +12,17 @@ use super::exchange::{Around, Exchange};
 use super::idle_results::Followed;
 use super::message::{Messages, Whose};
 use super::ways::{RankRoutes, Topology};
+use crate::env::Env;
+use crate::event::{ActivityId, Event};
+use crate::ids::{CommunicatorId, IdVec, Ids, JobId};
+use crate::invariant::broken;
 
 struct Idle {
     env: Env,
     messages: Messages,
     ways: RankRoutes,
     /// The exchange of each communicator.
-    exchanges: IdVec<CommunicatorRun, Exchange>,
+    exchanges: IdVec<CommunicatorId, Exchange>,
     end: Time,
 }
 
@@ -57,7 +56,7 @@ fn nothing() -> Env {
 }
 
 /// Returns an exchange for each of `groups`; all groups belong to one job copy.
-fn exchanges(groups: &[Members]) -> IdVec<CommunicatorRun, Exchange> {
+fn exchanges(groups: &[Members]) -> IdVec<CommunicatorId, Exchange> {
     let ids = Ids::new(CommunicatorId::new(0), CommunicatorId::new(groups.len() as u32));
     let whose = ids.iter().map(|c| (JobId::default(), Whose::Communicator(c)));
     whose.zip(groups).map(|(whose, members)| Exchange::new(whose, *members)).collect()

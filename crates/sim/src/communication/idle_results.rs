@@ -3,7 +3,6 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::event::ActivityId;
 use forebay_collective::{Collective, Schedule};
 use forebay_engine::fluid::{LinkId, LinkUse, Network};
 use forebay_engine::{Span, Time};
@@ -11,6 +10,7 @@ use forebay_scenario::Members;
 
 use super::idle::follow;
 use super::ways::{RankRoutes, Topology};
+use crate::event::ActivityId;
 
 /// Results of simulating collectives on links that nothing else uses. Copies of one value share
 /// their results, so runs with such copies simulate each collective only once. Their outcomes are the same without it.
@@ -92,7 +92,8 @@ impl IdleCollectives {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, run};
+    use crate::Options;
+    use crate::run;
     use forebay_scenario::ScenarioFile;
 
     /// Simulates two-stage model copies with eight tensor-parallel ranks in each stage, on `nodes` nodes with fast links and `old`

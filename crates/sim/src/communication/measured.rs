@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::event::Delay;
 use forebay_collective::Schedule;
 use forebay_model::law::TransportLaw;
 use forebay_scenario::Fidelity;
 
 use super::plan::Reduction;
+use crate::event::Delay;
 
 /// A pace of transfers that is used instead of the transport's: latency and throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,7 +1,8 @@
 //! Messages: transfers in progress.
 
-use crate::index::{CommunicatorId, JobId, MessageId, ServersId, Slab};
 use forebay_collective::{Hop, Kind};
+
+use crate::ids::{CommunicatorId, JobId, MessageId, ServersId, Slab};
 
 /// What a message belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +63,7 @@ pub(super) enum Stage {
 /// All messages in progress, of all jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
-    all: Slab<Message>,
+    all: Slab<MessageId, Message>,
 }
 
 impl Messages {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{ActivityId, Delay};
-use crate::index::IdVec;
-use crate::station::Service;
-use crate::station::Station;
-use crate::worker::Cores;
 use forebay_engine::fluid::{Capacity, Demand, GroupId, Network, Use};
 use forebay_scenario::MessageCpu;
+
+use crate::event::{ActivityId, Delay};
+use crate::ids::{IdVec, StationId};
+use crate::station::{Service, Station};
+use crate::worker::Cores;
 
 /// Core-seconds of messages, and the cores that spend them.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl Overhead {
     pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,
-        stations: &mut IdVec<Service>,
+        stations: &mut IdVec<StationId, Service>,
     ) -> Overhead {
         let idle = self.idle.iter().map(|(cores, idle)| (*cores, idle.make(network, stations)));
         let idle: BTreeMap<Cores, Cores> = idle.collect();
@@ -59,7 +59,11 @@ impl Overhead {
 }
 
 impl IdleCores {
-    fn make(&self, network: &mut Network<ActivityId>, stations: &mut IdVec<Service>) -> Cores {
+    fn make(
+        &self,
+        network: &mut Network<ActivityId>,
+        stations: &mut IdVec<StationId, Service>,
+    ) -> Cores {
         match self {
             IdleCores::Slots { cores, quota } => {
                 let service = Delay::once(0.0);

@@ -10,18 +10,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Communicators;
-use super::communicator::CommunicatorRun;
-use crate::env::Env;
-use crate::event::{ActivityId, Delay};
-use crate::index::{CommunicatorId, Ids};
 use forebay_collective::{Collective, Operation, Schedule};
 use forebay_engine::Time;
 use forebay_engine::fluid::{LinkId, LinkUse, Network};
 use forebay_scenario::Members;
 
+use super::communicators::Communicators;
 use super::idle_results::{Followed, IdleCollectives, KnownTopology};
 use super::ways::RankRoutes;
+use crate::env::Env;
+use crate::event::{ActivityId, Delay};
+use crate::ids::{CommunicatorId, Ids};
 
 /// An operation and the bytes on which it is done [B].
 type Key = (Operation, u64);
@@ -157,7 +156,7 @@ fn add(sums: &mut LinkUses, topology: &KnownTopology, followed: &Followed, times
 
 impl Communicators {
     /// Adds the link use up to now of those collectives of the communicators `of` whose links nothing else uses.
-    pub(crate) fn settle_own_links(&mut self, env: &Env, of: Ids<CommunicatorRun>) {
+    pub(crate) fn settle_own_links(&mut self, env: &Env, of: Ids<CommunicatorId>) {
         let Communicators { all, idle, link_uses, .. } = self;
         for c in of {
             if let Some(own) = &mut all[c].own {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::index::{Id, IdVec};
+use crate::ids::{IdVec, PieceId};
 
 /// A piece of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,11 +21,11 @@ pub(crate) struct Piece {
 /// The pieces of a step that ends with an exchange. Other steps have a single piece.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pieces {
-    all: IdVec<Piece>,
+    all: IdVec<PieceId, Piece>,
     /// Number of parameter buckets that a root broadcasts; `ends` holds for each piece this number plus the number of gradient
     /// buckets that are ready at the piece's end.
     given: u32,
-    ends: IdVec<Piece, u32>,
+    ends: IdVec<PieceId, u32>,
 }
 
 impl Pieces {
@@ -51,7 +51,7 @@ impl Pieces {
 
     /// Returns the numbers of the buckets that are ready after piece number `piece`.
     pub(super) fn buckets_of(&self, piece: u32) -> Range<u32> {
-        let end = self.ends[Id::new(piece)];
+        let end = self.ends[PieceId::new(piece)];
         end - self.of_exchange(piece).made..end
     }
 
@@ -62,6 +62,6 @@ impl Pieces {
 
     /// Returns piece number `piece` of a step that ends with an exchange.
     pub(super) fn of_exchange(&self, piece: u32) -> Piece {
-        self.all[Id::new(piece)]
+        self.all[PieceId::new(piece)]
     }
 }

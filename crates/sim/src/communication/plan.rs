@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::event::Delay;
 use forebay_collective::{
     Across, Algorithm, Collective, Cost, Fabric, Operation, Schedule, closed_form,
 };
@@ -14,6 +13,7 @@ use forebay_scenario::{self, Fidelity, Members};
 use super::idle::idle_seconds;
 use super::measured::{self, Pace};
 use super::ways::RankRoutes;
+use crate::event::Delay;
 
 /// Maximum number of transfers that are simulated one by one to find the time of a collective on an idle network.
 const MOST_FOLLOWED: f64 = 4e6;

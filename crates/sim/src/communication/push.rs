@@ -1,16 +1,16 @@
 //! Pushes to parameter servers and pulls from them, on the same network as the data.
 
-use crate::device::State;
-use crate::env::Env;
-use crate::event::{ActivityId, Delay, Event};
-use crate::index::{DeviceId, Ids, JobId, MessageId, ServerWorkerId, ServersId};
-use crate::invariant::broken;
-use crate::jobs::Jobs;
-use crate::tally::Tally;
 use forebay_engine::{Span, Time};
 
 use super::exchange::{Around, Exchange};
 use super::servers::{Parcel, ServerRun, ServerWorker};
+use crate::device::State;
+use crate::env::Env;
+use crate::event::{ActivityId, Delay, Event};
+use crate::ids::{DeviceId, Ids, JobId, MessageId, ServerWorkerId, ServersId};
+use crate::invariant::broken;
+use crate::jobs::Jobs;
+use crate::tally::Tally;
 
 /// What is complete once a step of an independently training model copy has been counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ enum Counted {
 
 impl Jobs {
     /// Returns the workers that exchange with parameter servers for device `d`; none if its job has no servers.
-    fn workers_of(&self, d: DeviceId) -> Ids<ServerWorker> {
+    fn workers_of(&self, d: DeviceId) -> Ids<ServerWorkerId> {
         self.communicators.workers_of.get(d).copied().unwrap_or_default()
     }
 

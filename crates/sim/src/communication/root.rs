@@ -1,14 +1,15 @@
 //! Waits for parameters from parameter servers, and the update of parameters at a root (or the decompression of gradients on
 //! every device) at the end of a step.
 
-use crate::device::State;
-use crate::env::Env;
-use crate::event::{ActivityId, Delay, Event};
-use crate::index::{DeviceId, Ids, JobId};
-use crate::jobs::Jobs;
 use forebay_engine::{Span, Time};
 use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
+
+use crate::device::State;
+use crate::env::Env;
+use crate::event::{ActivityId, Delay, Event};
+use crate::ids::{DeviceId, Ids, JobId};
+use crate::jobs::Jobs;
 
 impl Jobs {
     /// Returns whether device `d` has to wait before it computes: for parameters from the servers, or for a checkpoint. If so,

@@ -11,17 +11,17 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::index::{DeviceId, Id, IdVec, JobId, MessageId, ServersId};
 use forebay_collective::{Hop, Kind};
 use forebay_engine::{Span, Time};
 use forebay_report::SyncOutcome;
-use forebay_scenario::{Bucket, Members};
+use forebay_scenario::Members;
 
 use super::exchange::Exchange;
 use super::lines::Lines;
 use super::message::Whose;
 use super::shard::Shard;
 use super::worker::{Held, WorkerRun};
+use crate::ids::{BucketId, DeviceId, IdVec, JobId, MessageId, ModelId, ServersId, ShardId};
 
 /// The state of the exchanges of a part of a job copy's model with parameter servers.
 #[derive(Debug)]
@@ -32,12 +32,12 @@ pub(crate) struct ServerRun {
     period: u64,
     /// Number of exchanges by which a model copy may be ahead of the slowest one.
     slack: u64,
-    workers: IdVec<WorkerRun>,
-    shards: IdVec<Shard>,
+    workers: IdVec<ModelId, WorkerRun>,
+    shards: IdVec<ShardId, Shard>,
     /// The number of the first shard of each bucket, followed by the number of all shards.
-    first: IdVec<Bucket, u32>,
+    first: IdVec<BucketId, u32>,
     /// Time that the framework needs to prepare the tensors of each bucket before it is pushed.
-    overhead: IdVec<Bucket, Span>,
+    overhead: IdVec<BucketId, Span>,
     pub(super) exchange: Exchange,
     pub(super) lines: Lines,
     /// For each message, the parcel that it carries.
@@ -117,7 +117,7 @@ impl ServerRun {
             first.push(shards.len() as u32);
         }
         let worker = |devices| WorkerRun::new(devices, shards.len() as u32);
-        let workers: IdVec<WorkerRun> = devices.into_iter().map(worker).collect();
+        let workers: IdVec<ModelId, WorkerRun> = devices.into_iter().map(worker).collect();
         ServerRun {
             job,
             ports,
@@ -143,21 +143,21 @@ impl ServerRun {
 
     /// Returns the numbers of the shards of a bucket.
     pub(super) fn of_bucket(&self, bucket: u32) -> Range<u32> {
-        self.first[Id::new(bucket)]..self.first[Id::new(bucket + 1)]
+        self.first[BucketId::new(bucket)]..self.first[BucketId::new(bucket + 1)]
     }
 
     /// Returns shard number `shard`.
     pub(super) fn shard(&self, shard: u32) -> &Shard {
-        &self.shards[Id::new(shard)]
+        &self.shards[ShardId::new(shard)]
     }
 
     /// Returns the devices for which `worker` exchanges.
     pub(super) fn devices(&self, worker: u32) -> impl Iterator<Item = DeviceId> + use<> {
-        self.workers[Id::new(worker)].devices.gpus().map(DeviceId::new)
+        self.workers[ModelId::new(worker)].devices.gpus().map(DeviceId::new)
     }
 
     fn worker(&mut self, worker: u32) -> &mut WorkerRun {
-        &mut self.workers[Id::new(worker)]
+        &mut self.workers[ModelId::new(worker)]
     }
 
     /// Cancels all transfers in progress.
@@ -197,7 +197,7 @@ impl ServerRun {
 
     /// Returns whether `worker` has the parameters for `step`.
     pub(crate) fn may_begin(&self, worker: u32, step: u64) -> bool {
-        self.workers[Id::new(worker)].may_begin(step / self.period)
+        self.workers[ModelId::new(worker)].may_begin(step / self.period)
     }
 
     /// Records that `worker` begins to compute for `step`.
@@ -224,30 +224,30 @@ impl ServerRun {
 
     /// Queues a bucket of `worker` for its push. If no other bucket is queued, returns the preparation time before the push.
     pub(super) fn queue(&mut self, worker: u32, bucket: u32) -> Option<Span> {
-        let queue = &mut self.workers[Id::new(worker)].queue;
+        let queue = &mut self.workers[ModelId::new(worker)].queue;
         queue.push_back(bucket);
-        (queue.len() == 1).then(|| self.overhead[Id::new(bucket)])
+        (queue.len() == 1).then(|| self.overhead[BucketId::new(bucket)])
     }
 
     /// Removes the next bucket of `worker` from the queue of pushes and returns it, with the preparation time of the bucket
     /// after it, if there is one.
     pub(super) fn unqueue(&mut self, worker: u32) -> Option<(u32, Option<Span>)> {
-        let queue = &mut self.workers[Id::new(worker)].queue;
+        let queue = &mut self.workers[ModelId::new(worker)].queue;
         let bucket = queue.pop_front()?;
-        Some((bucket, queue.front().map(|next| self.overhead[Id::new(*next)])))
+        Some((bucket, queue.front().map(|next| self.overhead[BucketId::new(*next)])))
     }
 
     /// Adds the part that `worker` pushed to `shard`; returns the model copies that may pull the shard now, and whether the
     /// exchange of `worker` is over.
     pub(super) fn add(&mut self, now: Time, shard: u32, worker: u32) -> (Vec<u32>, bool) {
         let over = self.count(worker);
-        let of = &mut self.shards[Id::new(shard)];
+        let of = &mut self.shards[ShardId::new(shard)];
         let freed = of.add(worker);
         let released = of.release(self.slack);
         if freed {
-            let held = self.workers[Id::new(worker)].computation(now);
+            let held = self.workers[ModelId::new(worker)].computation(now);
             for other in released.iter().filter(|other| **other != worker) {
-                self.workers[Id::new(*other)].held = Some(held);
+                self.workers[ModelId::new(*other)].held = Some(held);
             }
         }
         (released, over)
@@ -274,18 +274,18 @@ impl ServerRun {
 
     /// Returns the last step of `worker`, which has completed an exchange, that ended with one.
     pub(super) fn exchanged(&self, worker: u32) -> u64 {
-        self.workers[Id::new(worker)].added * self.period - 1
+        self.workers[ModelId::new(worker)].added * self.period - 1
     }
 
     /// Returns whether `worker` has completed the exchange at the end of `step`.
     pub(super) fn has_exchanged(&self, worker: u32, step: u64) -> bool {
-        self.workers[Id::new(worker)].added * self.period > step
+        self.workers[ModelId::new(worker)].added * self.period > step
     }
 
     /// Begins the transfer of `parcel` and returns its hop.
     pub(super) fn set_out(&mut self, parcel: Parcel) -> Hop {
         let Parcel { worker, shard, pulled, .. } = parcel;
-        let Shard { server, part, .. } = &self.shards[Id::new(shard)];
+        let Shard { server, part, .. } = &self.shards[ShardId::new(shard)];
         let (server, part) = (self.ports.first + *server, *part);
         let port = self.ports.workers.gpu(worker);
         if !pulled {
@@ -306,7 +306,7 @@ impl ServerRun {
             return None;
         }
         let parcel = *parcel;
-        let server = self.shards[Id::new(parcel.shard)].server;
+        let server = self.shards[ShardId::new(parcel.shard)].server;
         self.lines.leave(parcel, server)
     }
 
@@ -318,7 +318,7 @@ impl ServerRun {
     /// Returns the model copies that most recently held up the learners of `worker`, with the times of their computations: the
     /// slowest learner of `worker` itself, and a model copy of another worker.
     pub(crate) fn held(&self, now: Time, worker: u32) -> [Option<Held>; 2] {
-        let worker = &self.workers[Id::new(worker)];
+        let worker = &self.workers[ModelId::new(worker)];
         [worker.computed.is_some().then(|| worker.computation(now)), worker.held]
     }
 
@@ -331,7 +331,7 @@ impl ServerRun {
     /// Returns the bytes in transfer [B].
     pub(super) fn moving(&self) -> u64 {
         let bytes = |parcel: &Parcel| {
-            let part = self.shards[Id::new(parcel.shard)].part;
+            let part = self.shards[ShardId::new(parcel.shard)].part;
             if parcel.pulled { part.pull } else { part.push }
         };
         self.parcels.values().map(bytes).fold(0, u64::saturating_add)

@@ -1,7 +1,8 @@
 //! A server's part of a bucket: the pushes that it has received, and the model copies that wait to pull it.
 
-use crate::index::{IdVec, ModelCopy, ModelId};
 use forebay_scenario::BucketShare;
+
+use crate::ids::{IdVec, ModelId};
 
 /// A server's part of a bucket.
 #[derive(Debug)]
@@ -10,7 +11,7 @@ pub(crate) struct Shard {
     pub(super) server: u32,
     pub(super) part: BucketShare,
     /// Number of pushes of each model copy.
-    pushes: IdVec<ModelCopy, u64>,
+    pushes: IdVec<ModelId, u64>,
     /// Minimum number of pushes over model copies; `slowest` is the number of model copies with this minimum.
     least: u64,
     slowest: u32,

@@ -6,19 +6,17 @@ use std::collections::VecDeque;
 use crate::device::Device;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{DeviceId, Id, IdVec};
+use crate::ids::{DeviceId, IdVec, OfferId, PieceId, ProgramId};
 use crate::invariant::broken;
 use crate::job_run::JobRun;
 use crate::jobs::Jobs;
 use crate::program::Offered;
 
-use super::pieces::Piece;
-
 /// Sums of the gradients of a GPU's learners in a step.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     /// For each piece of the step, the number of learners that have done it.
-    made: IdVec<Piece, u32>,
+    made: IdVec<PieceId, u32>,
     /// Number of pieces whose gradients have been summed; `busy` says whether a sum is in progress.
     over: u32,
     busy: bool,
@@ -29,7 +27,7 @@ pub(crate) struct Sums {
 impl Sums {
     /// Records that one more learner has computed its gradients of piece `piece` of the model.
     fn add(&mut self, piece: u32) {
-        let at = Id::new(piece);
+        let at = PieceId::new(piece);
         if self.made.get(at).is_none() {
             self.made.resize(piece + 1, 0);
         }
@@ -39,7 +37,7 @@ impl Sums {
     /// Returns the piece whose sum can begin now: all `learners` have computed their gradients of it, and no other sum is in
     /// progress.
     fn next(&mut self, learners: u32) -> Option<u32> {
-        let made = self.made.get(Id::new(self.over)).is_some_and(|made| *made == learners);
+        let made = self.made.get(PieceId::new(self.over)).is_some_and(|made| *made == learners);
         let begins = made && !self.busy;
         self.busy |= begins;
         begins.then_some(self.over)
@@ -134,14 +132,18 @@ impl Jobs {
     /// device computes on whole batches.
     pub(super) fn offered(&self, d: DeviceId, piece: u32) -> Option<Offered> {
         let Device { job, program, .. } = self.devices[d];
-        self.jobs[job].spread.offered.get(Id::new(program)).map(|all| all[Id::new(piece)])
+        self.jobs[job]
+            .spread
+            .offered
+            .get(ProgramId::new(program))
+            .map(|all| all[OfferId::new(piece)])
     }
 
     /// Returns the number of pieces of a step after which device `d` offers gradients.
     pub(super) fn pieces_of(&self, d: DeviceId) -> usize {
         let Device { job, program, .. } = self.devices[d];
         let JobRun { spread, plan, .. } = &self.jobs[job];
-        spread.offered.get(Id::new(program)).map_or(plan.pieces.number(), IdVec::len)
+        spread.offered.get(ProgramId::new(program)).map_or(plan.pieces.number(), IdVec::len)
     }
 
     /// Returns the size of the gradients of a piece of device `d` before compression [B].

@@ -1,14 +1,15 @@
 //! Synchronous training: the end of a step, when all model copies have computed and all gradients are reduced.
 
-use crate::device::{Device, State};
-use crate::env::Env;
-use crate::index::{CommunicatorId, DeviceId, JobId};
-use crate::invariant::broken;
-use crate::jobs::Jobs;
-use crate::program::Communicator;
 use forebay_engine::{Span, Time};
 use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
+
+use crate::device::{Device, State};
+use crate::env::Env;
+use crate::ids::{CommunicatorId, DeviceId, JobId};
+use crate::invariant::broken;
+use crate::jobs::Jobs;
+use crate::program::Communicator;
 
 /// State of a job copy at the end of a step: all devices wait until gradients are reduced, and then parameters are updated.
 #[derive(Debug)]

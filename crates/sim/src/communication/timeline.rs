@@ -1,8 +1,8 @@
 //! Gradients in the timeline: each collective, and the bytes of gradients that wait for a collective.
 
-use super::Communicators;
+use super::communicators::Communicators;
 use crate::env::Env;
-use crate::index::CommunicatorId;
+use crate::ids::CommunicatorId;
 
 /// Tracks of a job copy's gradients in the timeline.
 #[derive(Debug, Clone, Copy)]

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{ActivityId, Delay};
-use crate::index::{IdVec, RankId};
-use crate::station::Service;
-use crate::worker::Cores;
 use forebay_engine::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
 use forebay_scenario::{Members, Transport};
 
 use super::measured::Pace;
 use super::message::{Message, Stage};
 use super::overhead::Overhead;
+use crate::event::{ActivityId, Delay};
+use crate::ids::{IdVec, RankId, StationId};
+use crate::station::Service;
+use crate::worker::Cores;
 
 /// The place of a rank in the cluster, and the rank's links. Each pair of lists holds first the outgoing links, then the incoming
 /// links.
@@ -123,13 +123,13 @@ const NO_PAIR: Pair = (0, 0, 0);
 /// The routes between ranks. The group of flows from one rank to another is made when it is first needed.
 #[derive(Debug)]
 pub(crate) struct RankRoutes {
-    ports: IdVec<RankLinks>,
+    ports: IdVec<RankId, RankLinks>,
     transport: Transport,
     latency: [Delay; 2],
     /// Groups of flows, by sender, receiver and pace.
     groups: BTreeMap<Pair, Option<GroupId>>,
     /// For each sender, the route that it used last, since most ranks send to the same receiver again and again.
-    latest: IdVec<RankLinks, RankRoute>,
+    latest: IdVec<RankId, RankRoute>,
     /// Current pace of transfers, if it differs from the transport's.
     pace: Option<Pace>,
     /// Capacity of each link [B/s]; a link that several ranks use occurs several times.
@@ -149,7 +149,7 @@ impl RankRoutes {
         overhead: Option<Overhead>,
     ) -> RankRoutes {
         let none = RankRoute { pair: NO_PAIR, latency: latency[0], group: None };
-        let ports: IdVec<RankLinks> = ports.into_iter().collect();
+        let ports: IdVec<RankId, RankLinks> = ports.into_iter().collect();
         let latest = ports.iter().map(|_| none).collect();
         let (groups, pace) = (BTreeMap::new(), None);
         RankRoutes { ports, transport, latency, groups, latest, pace, capacities, overhead }
@@ -165,7 +165,7 @@ impl RankRoutes {
     pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,
-        stations: &mut IdVec<Service>,
+        stations: &mut IdVec<StationId, Service>,
     ) -> RankRoutes {
         let own: BTreeMap<LinkId, f64> = self.capacities.iter().copied().collect();
         let own: BTreeMap<LinkId, LinkId> = own

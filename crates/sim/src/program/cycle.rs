@@ -3,9 +3,8 @@
 use std::array;
 use std::ops::{Index, IndexMut};
 
-use crate::index::{Id, IdVec};
-
 use super::op::Op;
+use crate::ids::{IdVec, ProgramId};
 
 /// What a step does besides computing gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +127,7 @@ impl<T> IndexMut<StepKind> for ByStepKind<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     cycle: Cycle,
-    of: ByStepKind<IdVec<Vec<Op>>>,
+    of: ByStepKind<IdVec<ProgramId, Vec<Op>>>,
 }
 
 impl Programs {
@@ -140,7 +139,7 @@ impl Programs {
     /// Returns op number `at` of program number `program` in `step`; `None` after the last op.
     #[inline(always)]
     pub(super) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {
-        self.of[self.cycle.kind(step)][Id::new(program)].get(at as usize).copied()
+        self.of[self.cycle.kind(step)][ProgramId::new(program)].get(at as usize).copied()
     }
 }
 

@@ -1,15 +1,12 @@
 //! The interpreter: it runs the program of each device, one op after the other.
 
-use crate::communication::CommunicatorRun;
-use crate::index::{DeviceId, Id, Ids};
-
+use super::op::{Communicator, Op};
+use super::spread::{ParallelDevice, Spread};
 use crate::device::{Device, Position, State};
 use crate::env::Env;
 use crate::event::Delay;
+use crate::ids::{CommunicatorId, DeviceId, Ids, PartId};
 use crate::jobs::Jobs;
-
-use super::op::{Communicator, Op};
-use super::spread::{ParallelDevice, Spread};
 
 /// How an op has begun.
 enum Begun {
@@ -226,7 +223,7 @@ impl Jobs {
     fn time_of_batch(&self, d: DeviceId, share: f64, compress: f64) -> Delay {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
-        let mut delay = job.plan.stage_times[Id::new(device.stage)];
+        let mut delay = job.plan.stage_times[PartId::new(device.stage)];
         if job.has_smaller_batch() {
             delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
         }
@@ -255,7 +252,7 @@ impl Jobs {
 
     /// Returns the communicators of kind `name` in which device `d` takes part: one communicator for all GPUs of the device, or
     /// one for each GPU.
-    pub(crate) fn communicators_of(&self, d: DeviceId, name: Communicator) -> Ids<CommunicatorRun> {
+    pub(crate) fn communicators_of(&self, d: DeviceId, name: Communicator) -> Ids<CommunicatorId> {
         let job = &self.jobs[self.devices[d].job];
         let spread = job.spread.get(d);
         spread.map_or(job.parts.communicators, |part| part.communicators[name])

@@ -27,10 +27,10 @@ mod stage;
 mod swap;
 mod waits;
 
-pub(super) use by_communicator::ByCommunicator;
-pub(super) use cycle::{ByStepKind, Cycle, Programs, StepKind};
-pub(super) use op::{Communicator, Op};
-pub(super) use pass::{Exchanges, OfRoot, OfStage};
-pub(super) use replica::{Exchange, Replica, replica};
-pub(super) use spread::{ParallelDevice, Spread};
-pub(super) use stage::{Offered, StageProgram, Started, stage_program};
+pub(crate) use by_communicator::ByCommunicator;
+pub(crate) use cycle::{ByStepKind, Cycle, Programs, StepKind};
+pub(crate) use op::{Communicator, Op};
+pub(crate) use pass::{Exchanges, OfRoot, OfStage};
+pub(crate) use replica::{Exchange, Replica, replica};
+pub(crate) use spread::{ParallelDevice, Spread};
+pub(crate) use stage::{Offered, StageProgram, Started, stage_program};

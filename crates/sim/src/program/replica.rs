@@ -1,8 +1,7 @@
 //! The program of a model copy, or of a stage of one, that computes on whole batches.
 
-use crate::communication::Pieces;
-
 use super::op::{Communicator, Input, Op};
+use crate::communication::Pieces;
 
 /// How a model copy exchanges the gradients that it has computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,14 +3,13 @@
 //! A transfer uses its links until the last byte has left, and arrives a latency later. Links are free for the next transfer while
 //! the latency passes.
 
+use super::op::Input;
 use crate::communication::RankRoute;
 use crate::env::Env;
 use crate::event::{ActivityId, Event};
-use crate::index::DeviceId;
+use crate::ids::DeviceId;
 use crate::invariant::broken;
 use crate::jobs::Jobs;
-
-use super::op::Input;
 
 /// Why a transfer in progress never lacks what sending needs.
 const COMPLETE: &str = "a transfer in progress has a receiver and a route";

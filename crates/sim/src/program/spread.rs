@@ -1,9 +1,5 @@
 //! The state of a model that is spread over GPUs.
 
-use crate::communication::CommunicatorRun;
-use crate::device::Device;
-use crate::event::Delay;
-use crate::index::{DeviceId, IdVec, Ids, RangeVec};
 use std::collections::VecDeque;
 
 use forebay_engine::Time;
@@ -14,6 +10,8 @@ use forebay_scenario::StepOf;
 use super::by_communicator::ByCommunicator;
 use super::op::{Communicator, Input};
 use super::stage::Offered;
+use crate::event::Delay;
+use crate::ids::{CommunicatorId, DeviceId, IdVec, Ids, OfferId, ProgramId, RangeVec};
 
 /// What the devices of a job copy need to send each other activations, and to work through micro-batches.
 #[derive(Debug, Default)]
@@ -25,7 +23,7 @@ pub(crate) struct Spread {
     /// Relative speed of the GPUs of the cluster's first nodes; step times are divided by it.
     pub(crate) speed: f64,
     /// State of each device of the job copy. Empty if each model copy is a single device that computes on whole batches.
-    pub(crate) parts: RangeVec<Device, ParallelDevice>,
+    pub(crate) parts: RangeVec<DeviceId, ParallelDevice>,
     /// Number of GPUs of each device.
     pub(crate) ranks: u32,
     /// Bytes that each GPU sends to the next stage at a time, for a micro-batch or a whole batch [B].
@@ -37,7 +35,7 @@ pub(crate) struct Spread {
     pub(crate) neighbours: Vec<(usize, usize)>,
     /// For each program, the buckets whose gradients learners offer in a step that ends with an exchange. Empty if there are no
     /// learners.
-    pub(crate) offered: IdVec<IdVec<Offered>>,
+    pub(crate) offered: IdVec<ProgramId, IdVec<OfferId, Offered>>,
     pub(crate) books: ParallelOutcome,
     /// Whether reports show `books`.
     pub(crate) shown: bool,
@@ -51,7 +49,7 @@ pub(crate) struct ParallelDevice {
     /// Factor by which the stage takes longer on this device than on the cluster's first nodes.
     pub(crate) slowness: f64,
     /// Communicators of the device's GPUs, by kind: one for each GPU, or one for all of them.
-    pub(crate) communicators: ByCommunicator<Ids<CommunicatorRun>>,
+    pub(crate) communicators: ByCommunicator<Ids<CommunicatorId>>,
     /// For each GPU, the routes from and to the node's memory; `None` if they are not limited.
     pub(crate) pcie: Vec<[Option<GroupId>; 2]>,
     /// For each [`Input::number`], the send times of the inputs that have arrived and have not been used yet.
@@ -68,7 +66,7 @@ pub(crate) struct ParallelDevice {
 impl ParallelDevice {
     /// Returns the state of a pipeline stage that computes on whole batches. `all` are the communicators in which all model
     /// copies take part.
-    fn of_whole_batches(all: Ids<CommunicatorRun>) -> ParallelDevice {
+    fn of_whole_batches(all: Ids<CommunicatorId>) -> ParallelDevice {
         let mut communicators = ByCommunicator::default();
         communicators[Communicator::Data] = all;
         let none = vec![VecDeque::new()];
@@ -103,7 +101,7 @@ impl Spread {
 
     /// Makes `devices` pipeline stages that compute on whole batches. `all` are the communicators in which all model copies take
     /// part.
-    pub(crate) fn add_stages(&mut self, devices: Ids<Device>, all: Ids<CommunicatorRun>) {
+    pub(crate) fn add_stages(&mut self, devices: Ids<DeviceId>, all: Ids<CommunicatorId>) {
         let parts = devices.iter().map(|_| ParallelDevice::of_whole_batches(all));
         self.parts = RangeVec::new(devices.start, parts);
     }

@@ -1,6 +1,5 @@
 //! The program of a stage that works through micro-batches, on one GPU or, with tensor parallelism, on several GPUs.
 
-use crate::index::IdVec;
 use forebay_collective::Operation;
 use forebay_scenario::{StageBucket, StageParameters, Swap, Turn};
 
@@ -8,6 +7,7 @@ use super::by_communicator::ByCommunicator;
 use super::op::Communicator::{self, Context, Data, Expert, ExpertInner, Inner, Tensor};
 use super::op::{Op, Pass};
 use super::pass::{End, OfRoot, OfStage};
+use crate::ids::{IdVec, OfferId};
 
 /// The program of a stage, and its collectives.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct StageProgram {
     /// The buckets that are pushed to parameter servers, in order.
     pub(crate) pushed: Vec<StageBucket>,
     /// The buckets whose gradients the learners of a GPU sum first, in order.
-    pub(crate) offered: IdVec<Offered>,
+    pub(crate) offered: IdVec<OfferId, Offered>,
     /// While the program is made: the waits of the next pass for a root's parameters, each with the share of the pass before it.
     needed: Vec<(f64, Op)>,
 }

@@ -2,7 +2,7 @@
 
 use crate::env::Env;
 use crate::event::ActivityId;
-use crate::index::DeviceId;
+use crate::ids::DeviceId;
 use crate::jobs::Jobs;
 
 impl Jobs {

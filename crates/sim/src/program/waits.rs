@@ -1,14 +1,14 @@
 //! Causes of the stalls of devices that hold parts of a model.
 
-use crate::device::{Device, State};
-use crate::env::Env;
-use crate::index::{CommunicatorId, DeviceId, Ids, JobId};
-use crate::jobs::Jobs;
 use forebay_engine::Time;
 use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 
 use super::op::{Communicator, Op};
+use crate::device::{Device, State};
+use crate::env::Env;
+use crate::ids::{CommunicatorId, DeviceId, Ids, JobId};
+use crate::jobs::Jobs;
 
 impl Jobs {
     /// Ends the wait of device `d` for the input of `op`, if it waited, and records the causes of the wait.

@@ -1,14 +1,14 @@
 //! A storage as one node sees it.
 
-use crate::event::Delay;
-use crate::index::{DiskHeadId, IdVec, LimiterId, RouteId, StationId, TableId, WorkerId};
-use crate::loaders::Loaders;
 use forebay_engine::fluid::GroupId;
 use forebay_model::random::Sampler;
 use forebay_scenario::{Layout, ReadCpu, Targets};
 
 use super::plain::First;
 use super::queue::IoQueues;
+use crate::event::Delay;
+use crate::ids::{DiskHeadId, IdVec, LimiterId, RouteId, StationId, TableId, WorkerId};
+use crate::loaders::Loaders;
 
 /// A storage as one node sees it.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct Striped {
     /// Number of files that were created before the files that this mount reads or writes.
     pub(crate) before: u64,
     /// Routes, by the first target and by the number of targets that serve a request together.
-    pub(crate) ways: IdVec<Routes, GroupId>,
+    pub(crate) ways: IdVec<RouteId, GroupId>,
 }
 
 impl Mount {

@@ -1,10 +1,11 @@
 //! A data set in one file that holds all samples: each sample is one request at its position in the file.
 
+use forebay_scenario::Layout;
+
 use crate::env::Env;
-use crate::index::WorkerId;
+use crate::ids::WorkerId;
 use crate::invariant::broken;
 use crate::loaders::Loaders;
-use forebay_scenario::Layout;
 
 impl Loaders {
     /// Requests the current sample of worker `w` at its position in the file; returns true if the sample is complete at once.

@@ -3,12 +3,13 @@
 //! These functions serve loaders with plain reads. They do the same as the general functions of `read`, but without the
 //! checks for special cases.
 
+use forebay_report::Cause;
+
 use crate::env::Env;
 use crate::event::ActivityId;
-use crate::index::WorkerId;
+use crate::ids::WorkerId;
 use crate::loaders::Loaders;
 use crate::worker::Phase;
-use forebay_report::Cause;
 
 /// The first step of a plain read, which consists of an operation, a latency and a transfer, or fewer of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

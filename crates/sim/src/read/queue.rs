@@ -1,24 +1,24 @@
 //! The I/O queues of a node to a shared target: each queue has slots for requests in progress and a route of its own.
 
-use super::mount::Routes;
-use crate::env::Env;
-use crate::event::{ActivityId, Delay, Event};
-use crate::index::{IdVec, Ids, RangeId, RouteId, StationId, WorkerId};
-use crate::loaders::Loaders;
-use crate::worker::{Phase, Waiting, Worker};
 use forebay_engine::Span;
 use forebay_engine::fluid::{GroupId, LinkId};
 use forebay_report::Cause;
+
+use crate::env::Env;
+use crate::event::{ActivityId, Delay, Event};
+use crate::ids::{IdVec, Ids, RangeId, RouteId, StationId, WorkerId};
+use crate::loaders::Loaders;
+use crate::worker::{Phase, Waiting};
 
 /// The I/O queues of a node, as one loader uses them.
 #[derive(Debug)]
 pub(crate) struct IoQueues {
     /// For each queue, a station whose servers are the queue's slots.
-    pub(crate) slots: IdVec<Routes, StationId>,
+    pub(crate) slots: IdVec<RouteId, StationId>,
     /// For each queue, its own link, if its bandwidth is limited.
     pub(crate) links: Vec<Option<LinkId>>,
     /// For each queue, the route of its bytes; `None` if nothing limits them.
-    pub(crate) routes: IdVec<Routes, Option<GroupId>>,
+    pub(crate) routes: IdVec<RouteId, Option<GroupId>>,
     /// Number of the queue that the loader's first worker uses.
     pub(crate) first: u32,
 }
@@ -105,7 +105,7 @@ impl Loaders {
     }
 
     /// Cancels the requests of these workers in I/O queues: each held slot passes to the next request.
-    pub(crate) fn leave_queues(&mut self, env: &mut Env, workers: Ids<Worker>) {
+    pub(crate) fn leave_queues(&mut self, env: &mut Env, workers: Ids<WorkerId>) {
         let whole = workers.iter().filter_map(|w| self.slots_held(w));
         let ranges = self.fetches.in_queues(workers);
         let ranges = ranges.into_iter().filter_map(|(w, way)| self.slots_of(w, way));

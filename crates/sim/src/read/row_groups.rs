@@ -1,13 +1,14 @@
 //! Row groups: all column chunks that a worker reads from a row group are fetched and decompressed before the first sample of the
 //! row group is used.
 
-use super::ShardCursor;
+use forebay_scenario::RowGroups;
+
+use super::source::ShardCursor;
 use crate::env::Env;
 use crate::event::Delay;
-use crate::index::WorkerId;
+use crate::ids::WorkerId;
 use crate::loaders::Loaders;
 use crate::worker::Phase;
-use forebay_scenario::RowGroups;
 
 impl ShardCursor {
     /// Moves on to the next row group of the file in a data set of `samples` samples; returns false if the file has no more.

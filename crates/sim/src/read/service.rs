@@ -1,13 +1,13 @@
 //! Storages with a service model in addition to links: a table of measured throughput, or a disk head.
 
-use crate::env::Env;
-use crate::event::ActivityId;
-use crate::index::WorkerId;
-use crate::loaders::Loaders;
-use crate::worker::Phase;
 use forebay_report::Cause;
 
 use super::mount::{Mount, ServiceModel};
+use crate::env::Env;
+use crate::event::ActivityId;
+use crate::ids::WorkerId;
+use crate::loaders::Loaders;
+use crate::worker::Phase;
 
 impl Loaders {
     /// Sends the current request of worker `w` to the storage's service model. The request ends when it has been served and its

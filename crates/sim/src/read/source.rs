@@ -1,15 +1,15 @@
 //! The order in which a loader reads its data set (its reading order), and the progress of the loader and its workers in it.
 
-use crate::env::Env;
-use crate::index::{DatasetId, WorkerId};
-use crate::loaders::Loaders;
-use crate::sizes::Sizes;
-use crate::tiers::Found;
 use forebay_metrics::Intervals;
 use forebay_model::random::{FileOrder, Streams};
 use forebay_scenario::{Dataset, Layout, Ranges};
 
 use super::mount::ServiceModel;
+use crate::env::Env;
+use crate::ids::{DatasetId, WorkerId};
+use crate::loaders::Loaders;
+use crate::sizes::Sizes;
+use crate::tiers::Found;
 
 /// The shard that a worker reads, and the worker's progress there.
 #[derive(Debug, Default)]

@@ -1,8 +1,9 @@
 //! Determines which samples of an epoch are read again if the epoch begins again after a failure.
 
-use crate::job_state::Cursor;
 use forebay_scenario::Resume;
 use std::ops::Range;
+
+use crate::job_state::Cursor;
 
 /// The size of an epoch.
 #[derive(Debug, Clone, Copy)]

@@ -1,15 +1,15 @@
 //! The state to which loaders are restored at a restart.
 
-use crate::index::{FailuresId, LoaderId};
-use crate::jobs::Jobs;
-use crate::loader::{LoaderProgress, LoaderRun};
-use crate::worker::Item;
 use forebay_engine::Time;
 use forebay_metrics::{Polling, Requests, StageBuffer, Tuner};
 use forebay_report::SampleCounts;
 use forebay_scenario::Resume;
 
-use super::{FailureRun, RecoveryRun};
+use super::tables::{FailureRun, RecoveryRun};
+use crate::ids::{FailuresId, LoaderId};
+use crate::jobs::Jobs;
+use crate::loader::{LoaderProgress, LoaderRun};
+use crate::worker::Item;
 
 /// A loader's initial state, to which restarts restore it, and counts of the work that failures threw away.
 #[derive(Debug)]

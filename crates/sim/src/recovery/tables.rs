@@ -2,13 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::checkpoint::{CheckpointRun, Saved, StatePart, Write, WriteOverlap, WritePlace};
-use crate::env::Env;
-use crate::event::{Delay, Event};
-use crate::index::{FailuresId, IdVec, Ids, JobId, LoaderId, RangeVec, RecoveryId, Slab};
-use crate::invariant::broken;
-use crate::job_run::Parts;
-use crate::loader::LoaderRun;
 use forebay_engine::Time;
 use forebay_model::random::{Purpose, failed_node, time_to_failure};
 use forebay_report::{RecoveryOutcome, SampleCounts};
@@ -16,16 +9,24 @@ use forebay_scenario::{FailureTimes, Resume};
 
 use super::epoch::EpochRun;
 use super::restored::Restored;
+use crate::checkpoint::{CheckpointRun, Saved, StatePart, Write, WriteOverlap, WritePlace};
+use crate::env::Env;
+use crate::event::{Delay, Event};
+use crate::ids::{
+    CheckpointId, FailuresId, IdVec, Ids, JobId, LoaderId, RangeVec, RecoveryId, Slab, WriteId,
+};
+use crate::invariant::broken;
+use crate::job_run::Parts;
 
 /// The owner of checkpoints and failures.
 #[derive(Debug, Default)]
 pub(crate) struct Recoveries {
     /// The saved states of job copies that have checkpoints or failures.
-    pub(crate) all: IdVec<RecoveryRun>,
-    pub(crate) checkpoints: IdVec<CheckpointRun>,
+    pub(crate) all: IdVec<RecoveryId, RecoveryRun>,
+    pub(crate) checkpoints: IdVec<CheckpointId, CheckpointRun>,
     /// Checkpoints that are not yet written.
-    pub(crate) writes: Slab<Write>,
-    pub(crate) failures: IdVec<FailureRun>,
+    pub(crate) writes: Slab<WriteId, Write>,
+    pub(crate) failures: IdVec<FailuresId, FailureRun>,
     /// Overlap of the job copies that write checkpoints, by place.
     pub(crate) overlaps: BTreeMap<WritePlace, WriteOverlap>,
 }
@@ -43,7 +44,7 @@ pub(crate) struct RecoveryRun {
     /// Times at which checkpoints began, in order [s].
     pub(crate) begun: Vec<f64>,
     /// Initial state of each loader, for restarts.
-    pub(crate) restored: RangeVec<LoaderRun, Restored>,
+    pub(crate) restored: RangeVec<LoaderId, Restored>,
     /// Number of steps, done and still to be done, that repeat earlier steps because epochs begin again after failures.
     pub(crate) replayed: u64,
     /// Time of the last restart.
@@ -126,7 +127,7 @@ impl FailureRun {
 
 impl RecoveryRun {
     /// Returns the recovery of a job copy before its start; `restored` is the initial state of each loader.
-    pub(crate) fn new(restored: RangeVec<LoaderRun, Restored>) -> RecoveryRun {
+    pub(crate) fn new(restored: RangeVec<LoaderId, Restored>) -> RecoveryRun {
         RecoveryRun {
             saved: Saved::default(),
             initial: Saved::default(),
@@ -191,18 +192,18 @@ impl RecoveryRun {
 impl Recoveries {
     /// Returns the recovery of a job copy; `None` if the job copy has neither checkpoints nor failures.
     #[inline]
-    pub(crate) fn of(&self, recoveries: Ids<RecoveryRun>) -> Option<&RecoveryRun> {
+    pub(crate) fn of(&self, recoveries: Ids<RecoveryId>) -> Option<&RecoveryRun> {
         self.all[recoveries].first()
     }
 
     /// Returns whether a job copy waits for one of the checkpoints `of`.
     #[inline]
-    pub(crate) fn is_saving(&self, of: Ids<CheckpointRun>) -> bool {
+    pub(crate) fn is_saving(&self, of: Ids<CheckpointId>) -> bool {
         self.checkpoints[of].iter().any(CheckpointRun::is_waited_for)
     }
 
     /// Cancels the checkpoints `of` that are not yet written, whose transfers have been cancelled.
-    pub(crate) fn abandon(&mut self, now: Time, of: Ids<CheckpointRun>) {
+    pub(crate) fn abandon(&mut self, now: Time, of: Ids<CheckpointId>) {
         for c in of {
             self.end_writing(now, c);
             self.checkpoints[c].abandon(&mut self.writes);

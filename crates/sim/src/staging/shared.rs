@@ -1,10 +1,9 @@
 //! Writing files that a node has read and converted to a storage that all nodes share.
 
-use crate::env::Env;
-use crate::index::CopyId;
-use crate::invariant::broken;
-
 use super::{Copying, Staging, Stagings};
+use crate::env::Env;
+use crate::ids::CopyId;
+use crate::invariant::broken;
 
 impl Stagings {
     /// Writes to the shared storage the samples that stream `c` has read, file by file, until a write takes time; returns true if

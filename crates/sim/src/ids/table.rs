@@ -6,15 +6,15 @@ use std::ops::{Index, IndexMut};
 
 use super::{Id, Ids};
 
-/// A table with a `T` for each `K`, indexed by the `K`'s id.
-pub(crate) struct IdVec<K, T = K> {
+/// A table with a `T` for each entity of a kind, indexed by the entity's id.
+pub(crate) struct IdVec<I, T> {
     all: Vec<T>,
-    of: PhantomData<fn() -> K>,
+    of: PhantomData<fn() -> I>,
 }
 
-impl<K, T> IdVec<K, T> {
-    /// Returns a table of the first `number` `K`s, with the same `T` for each.
-    pub(crate) fn filled(one: T, number: u32) -> IdVec<K, T>
+impl<I: Id, T> IdVec<I, T> {
+    /// Returns a table of the first `number` ids, with the same `T` for each.
+    pub(crate) fn filled(one: T, number: u32) -> IdVec<I, T>
     where
         T: Clone,
     {
@@ -36,14 +36,14 @@ impl<K, T> IdVec<K, T> {
 
     /// Returns the `T` of `id`; `None` if the table has none.
     #[inline]
-    pub(crate) fn get(&self, id: Id<K>) -> Option<&T> {
-        self.all.get(id.index())
+    pub(crate) fn get(&self, id: I) -> Option<&T> {
+        self.all.get(id.number() as usize)
     }
 
     /// Returns the `T` of `id`, to change it; `None` if the table has none.
     #[inline]
-    pub(crate) fn get_mut(&mut self, id: Id<K>) -> Option<&mut T> {
-        self.all.get_mut(id.index())
+    pub(crate) fn get_mut(&mut self, id: I) -> Option<&mut T> {
+        self.all.get_mut(id.number() as usize)
     }
 
     /// Returns all `T`s, in order of their ids.
@@ -51,26 +51,26 @@ impl<K, T> IdVec<K, T> {
         &self.all
     }
 
-    /// Adds a `T` for the next `K` and returns its id.
-    pub(crate) fn push(&mut self, one: T) -> Id<K> {
+    /// Adds a `T` for the next id and returns its id.
+    pub(crate) fn push(&mut self, one: T) -> I {
         let id = self.next_id();
         self.all.push(one);
         id
     }
 
     /// Returns the id that the next `T` to be pushed will get.
-    pub(crate) fn next_id(&self) -> Id<K> {
-        Id::new(self.all.len() as u32)
+    pub(crate) fn next_id(&self) -> I {
+        I::new(self.all.len() as u32)
     }
 
     /// Returns the ids from `first` to the last of the table.
-    pub(crate) fn ids_from(&self, first: Id<K>) -> Ids<K> {
+    pub(crate) fn ids_from(&self, first: I) -> Ids<I> {
         Ids::new(first, self.next_id())
     }
 
-    /// Returns the ids of all `K`s.
-    pub(crate) fn ids(&self) -> Ids<K> {
-        self.ids_from(Id::new(0))
+    /// Returns the ids of all entries.
+    pub(crate) fn ids(&self) -> Ids<I> {
+        self.ids_from(I::new(0))
     }
 
     /// Returns the number of `T`s.
@@ -79,9 +79,9 @@ impl<K, T> IdVec<K, T> {
     }
 
     /// Returns the id for turn number `turn` in round-robin order; `None` if the table is empty.
-    pub(crate) fn in_turn(&self, turn: u64) -> Option<Id<K>> {
+    pub(crate) fn in_turn(&self, turn: u64) -> Option<I> {
         let number = turn.checked_rem(self.all.len() as u64)?;
-        Some(Id::new(number as u32))
+        Some(I::new(number as u32))
     }
 
     /// Returns whether the table is empty.
@@ -100,49 +100,49 @@ impl<K, T> IdVec<K, T> {
     }
 }
 
-impl<K, T> Index<Id<K>> for IdVec<K, T> {
+impl<I: Id, T> Index<I> for IdVec<I, T> {
     type Output = T;
 
     #[inline(always)]
-    fn index(&self, id: Id<K>) -> &T {
-        &self.all[id.index()]
+    fn index(&self, id: I) -> &T {
+        &self.all[id.number() as usize]
     }
 }
 
-impl<K, T> IndexMut<Id<K>> for IdVec<K, T> {
+impl<I: Id, T> IndexMut<I> for IdVec<I, T> {
     #[inline(always)]
-    fn index_mut(&mut self, id: Id<K>) -> &mut T {
-        &mut self.all[id.index()]
+    fn index_mut(&mut self, id: I) -> &mut T {
+        &mut self.all[id.number() as usize]
     }
 }
 
-impl<K, T> Index<Ids<K>> for IdVec<K, T> {
+impl<I: Id, T> Index<Ids<I>> for IdVec<I, T> {
     type Output = [T];
 
-    fn index(&self, ids: Ids<K>) -> &[T] {
-        &self.all[ids.start.index()..ids.end.index()]
+    fn index(&self, ids: Ids<I>) -> &[T] {
+        &self.all[ids.start.number() as usize..ids.end.number() as usize]
     }
 }
 
-impl<K, T> IndexMut<Ids<K>> for IdVec<K, T> {
-    fn index_mut(&mut self, ids: Ids<K>) -> &mut [T] {
-        &mut self.all[ids.start.index()..ids.end.index()]
+impl<I: Id, T> IndexMut<Ids<I>> for IdVec<I, T> {
+    fn index_mut(&mut self, ids: Ids<I>) -> &mut [T] {
+        &mut self.all[ids.start.number() as usize..ids.end.number() as usize]
     }
 }
 
-impl<K, T> FromIterator<T> for IdVec<K, T> {
-    fn from_iter<I: IntoIterator<Item = T>>(all: I) -> IdVec<K, T> {
+impl<I: Id, T> FromIterator<T> for IdVec<I, T> {
+    fn from_iter<A: IntoIterator<Item = T>>(all: A) -> IdVec<I, T> {
         IdVec { all: all.into_iter().collect(), of: PhantomData }
     }
 }
 
-impl<K, T> Extend<T> for IdVec<K, T> {
-    fn extend<I: IntoIterator<Item = T>>(&mut self, more: I) {
+impl<I: Id, T> Extend<T> for IdVec<I, T> {
+    fn extend<A: IntoIterator<Item = T>>(&mut self, more: A) {
         self.all.extend(more);
     }
 }
 
-impl<'a, K, T> IntoIterator for &'a IdVec<K, T> {
+impl<'a, I, T> IntoIterator for &'a IdVec<I, T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
 
@@ -151,7 +151,7 @@ impl<'a, K, T> IntoIterator for &'a IdVec<K, T> {
     }
 }
 
-impl<'a, K, T> IntoIterator for &'a mut IdVec<K, T> {
+impl<'a, I, T> IntoIterator for &'a mut IdVec<I, T> {
     type Item = &'a mut T;
     type IntoIter = std::slice::IterMut<'a, T>;
 
@@ -160,40 +160,40 @@ impl<'a, K, T> IntoIterator for &'a mut IdVec<K, T> {
     }
 }
 
-impl<K, T> Default for IdVec<K, T> {
-    fn default() -> IdVec<K, T> {
+impl<I: Id, T> Default for IdVec<I, T> {
+    fn default() -> IdVec<I, T> {
         IdVec { all: Vec::new(), of: PhantomData }
     }
 }
 
-impl<K, T: Clone> Clone for IdVec<K, T> {
-    fn clone(&self) -> IdVec<K, T> {
+impl<I: Id, T: Clone> Clone for IdVec<I, T> {
+    fn clone(&self) -> IdVec<I, T> {
         IdVec { all: self.all.clone(), of: PhantomData }
     }
 }
 
-impl<K, T: fmt::Debug> fmt::Debug for IdVec<K, T> {
+impl<I, T: fmt::Debug> fmt::Debug for IdVec<I, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.all.fmt(f)
     }
 }
 
-/// A table with a `T` for each `K` of a range of consecutive ids, indexed by the `K`'s id.
-pub(crate) struct RangeVec<K, T = K> {
-    first: Id<K>,
-    all: IdVec<K, T>,
+/// A table with a `T` for each entity of a range of consecutive ids, indexed by the entity's id.
+pub(crate) struct RangeVec<I, T> {
+    first: I,
+    all: IdVec<I, T>,
 }
 
-impl<K, T> RangeVec<K, T> {
-    /// Returns the table of the `K`s from `first` on.
-    pub(crate) fn new(first: Id<K>, all: impl IntoIterator<Item = T>) -> RangeVec<K, T> {
+impl<I: Id, T> RangeVec<I, T> {
+    /// Returns the table of the ids from `first` on.
+    pub(crate) fn new(first: I, all: impl IntoIterator<Item = T>) -> RangeVec<I, T> {
         RangeVec { first, all: all.into_iter().collect() }
     }
 
     /// Returns the `T` of `id`; `None` if the table has none.
     #[inline]
-    pub(crate) fn get(&self, id: Id<K>) -> Option<&T> {
-        self.all.get(Id::new(id - self.first))
+    pub(crate) fn get(&self, id: I) -> Option<&T> {
+        self.all.get(I::new(id.number() - self.first.number()))
     }
 
     /// Returns all `T`s, in order of their ids.
@@ -207,35 +207,35 @@ impl<K, T> RangeVec<K, T> {
     }
 }
 
-impl<K, T> Index<Id<K>> for RangeVec<K, T> {
+impl<I: Id, T> Index<I> for RangeVec<I, T> {
     type Output = T;
 
     #[inline(always)]
-    fn index(&self, id: Id<K>) -> &T {
-        &self.all[Id::new(id - self.first)]
+    fn index(&self, id: I) -> &T {
+        &self.all[I::new(id.number() - self.first.number())]
     }
 }
 
-impl<K, T> IndexMut<Id<K>> for RangeVec<K, T> {
+impl<I: Id, T> IndexMut<I> for RangeVec<I, T> {
     #[inline(always)]
-    fn index_mut(&mut self, id: Id<K>) -> &mut T {
-        &mut self.all[Id::new(id - self.first)]
+    fn index_mut(&mut self, id: I) -> &mut T {
+        &mut self.all[I::new(id.number() - self.first.number())]
     }
 }
 
-impl<K, T: Clone> Clone for RangeVec<K, T> {
-    fn clone(&self) -> RangeVec<K, T> {
+impl<I: Id, T: Clone> Clone for RangeVec<I, T> {
+    fn clone(&self) -> RangeVec<I, T> {
         RangeVec { first: self.first, all: self.all.clone() }
     }
 }
 
-impl<K, T> Default for RangeVec<K, T> {
-    fn default() -> RangeVec<K, T> {
-        RangeVec { first: Id::default(), all: IdVec::default() }
+impl<I: Id, T> Default for RangeVec<I, T> {
+    fn default() -> RangeVec<I, T> {
+        RangeVec { first: I::new(0), all: IdVec::default() }
     }
 }
 
-impl<K, T: fmt::Debug> fmt::Debug for RangeVec<K, T> {
+impl<I, T: fmt::Debug> fmt::Debug for RangeVec<I, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.all.fmt(f)
     }
