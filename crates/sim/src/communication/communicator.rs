@@ -8,21 +8,15 @@ use forebay_engine::{Span, Time};
 use forebay_report::{ActivityName, ParallelOutcome};
 use forebay_scenario::Members;
 
-use super::communicators::Communicators;
-use super::exchange::{Around, Exchange};
-use super::measured::Pace;
-use super::message::Whose;
+use super::communicators::{Communicators, SyncTracks};
+use super::exchange::{Around, Exchange, Whose};
+use super::kind::Communicator;
 use super::own_links::OwnLinks;
-use super::plan::{Plan, Reduction};
+use super::plan::{Pace, Plan, Reduction};
 use super::progress::Progress;
 use super::sequence::{Planned, Ranks, Sequence};
-use super::timeline::SyncTracks;
-use crate::env::Env;
-use crate::event::{ActivityId, Delay, Event};
+use crate::env::{ActivityId, Delay, Env, Event, Notice, broken};
 use crate::ids::{CommunicatorId, DeviceId, JobId};
-use crate::invariant::broken;
-use crate::notice::Notice;
-use crate::program::Communicator;
 
 /// A communicator and the progress of its ranks.
 #[derive(Debug)]
@@ -39,7 +33,7 @@ pub(crate) struct CommunicatorRun {
     sent: f64,
     /// The collectives on links that nothing else uses, if the communicator has such links: each collective then takes as long
     /// as the first one with the same operation and bytes.
-    pub(super) own: Option<OwnLinks>,
+    pub(crate) own: Option<OwnLinks>,
     /// Communicators that continue collectives of this one ([`Planned::then`]), each with a device that takes part in both.
     pub(crate) then: Vec<(CommunicatorId, DeviceId)>,
     /// Tracks in the timeline, if one is recorded.
@@ -120,7 +114,7 @@ impl CommunicatorRun {
     }
 
     /// Returns whether the communicator's collectives average models, if its job averages the models of learners.
-    pub(super) fn averages_models(&self) -> bool {
+    pub(crate) fn averages_models(&self) -> bool {
         matches!(self.kind, Communicator::Data | Communicator::ExpertData)
     }
 
@@ -135,17 +129,17 @@ impl CommunicatorRun {
     }
 
     /// Adds the bytes that the communicator's ranks have sent to `books`.
-    pub(super) fn add_sent(&self, books: &mut ParallelOutcome) {
+    pub(crate) fn add_sent(&self, books: &mut ParallelOutcome) {
         *self.kind.sent(books) += self.sent;
     }
 
     /// Returns the bytes that the communicator's ranks have sent [B].
-    pub(super) fn sent(&self) -> f64 {
+    pub(crate) fn sent(&self) -> f64 {
         self.sent
     }
 
     /// Sets the bytes that the communicator's ranks have sent to `sent` [B].
-    pub(super) fn restore(&mut self, sent: f64) {
+    pub(crate) fn restore(&mut self, sent: f64) {
         self.sent = sent;
     }
 
@@ -161,7 +155,7 @@ impl CommunicatorRun {
     }
 
     /// Returns whether all collectives that ranks have started are over.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.progress.is_over()
     }
 
@@ -350,7 +344,7 @@ impl Communicators {
     }
 
     /// Runs `act` on the current collective of communicator `c`, and ends the collective if that was its last event.
-    pub(super) fn exchange(
+    pub(crate) fn exchange(
         &mut self,
         env: &mut Env,
         c: CommunicatorId,

@@ -4,19 +4,16 @@ use forebay_report::{ParallelOutcome, SyncOutcome};
 
 use super::averages::Averages;
 use super::communicator::CommunicatorRun;
-use super::exchange::{Around, Exchange};
-use super::idle_results::IdleCollectives;
-use super::message::Messages;
+use super::exchange::{Around, Exchange, Messages};
+use super::idle::IdleCollectives;
 use super::own_links::LinkUses;
 use super::servers::{Parcel, ServerClock, ServerRun, ServerWorker};
 use super::ways::{RankRoute, RankRoutes};
-use crate::env::Env;
+use crate::env::{Cores, Env, Notice};
 use crate::ids::{
-    AveragesId, CommunicatorId, DeviceId, IdVec, Ids, JobId, MessageId, ServerWorkerId, ServersId,
+    AveragesId, CommunicatorId, DeviceId, IdVec, Ids, JobId, MessageId, Parts, ServerWorkerId,
+    ServersId,
 };
-use crate::job_run::Parts;
-use crate::notice::Notice;
-use crate::worker::Cores;
 
 /// The tables of all communicators.
 #[derive(Debug, Default)]
@@ -31,7 +28,7 @@ pub(crate) struct Communicators {
     pub(crate) workers_of: IdVec<DeviceId, Ids<ServerWorkerId>>,
     /// The routes between the ranks of each job copy, if its ranks exchange anything.
     pub(crate) ways: IdVec<JobId, Option<Box<RankRoutes>>>,
-    pub(super) messages: Messages,
+    pub(crate) messages: Messages,
     /// Results of collectives on links that nothing else uses.
     pub(crate) idle: IdleCollectives,
     /// Use of links by collectives that were not simulated transfer by transfer.
@@ -81,7 +78,7 @@ impl Communicators {
     }
 
     /// Returns the exchange with parameter servers that message `m` belongs to, if it belongs to one.
-    pub(super) fn servers_of_message(&self, m: MessageId) -> Option<ServersId> {
+    pub(crate) fn servers_of_message(&self, m: MessageId) -> Option<ServersId> {
         self.messages.servers(m)
     }
 
@@ -96,7 +93,7 @@ impl Communicators {
     }
 
     /// Returns whether the bytes of message `m`, to or from a parameter server, have left the links.
-    pub(super) fn has_left(&mut self, m: MessageId) -> bool {
+    pub(crate) fn has_left(&mut self, m: MessageId) -> bool {
         self.messages.get(m).has_left()
     }
 
@@ -122,7 +119,7 @@ impl Communicators {
     }
 
     /// Runs `act` on an exchange with servers, and gives freed cores to the next activities; returns the result of `act`.
-    pub(super) fn on_exchange<R>(
+    pub(crate) fn on_exchange<R>(
         &mut self,
         env: &mut Env,
         s: ServersId,
@@ -139,7 +136,7 @@ impl Communicators {
     }
 
     /// Removes a part that has arrived from an exchange with servers, and returns it, if there is one.
-    pub(super) fn take_parcel(&mut self, s: ServersId) -> Option<Parcel> {
+    pub(crate) fn take_parcel(&mut self, s: ServersId) -> Option<Parcel> {
         let servers = &mut self.servers[s];
         let m = servers.exchange.take_arrived(&mut self.messages)?;
         servers.parcels.remove(&m)
@@ -195,6 +192,36 @@ impl Communicators {
         }
         for (servers, clock) in self.servers[of.servers].iter_mut().zip(&clocks.servers) {
             servers.restore(clock);
+        }
+    }
+}
+
+/// Tracks of a job copy's gradients in the timeline.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SyncTracks {
+    /// Track that shows the current collective.
+    pub(crate) reduction: u32,
+    /// Track that shows the bytes of buckets that are ready and whose collectives have not begun [B].
+    pub(crate) waiting: u32,
+}
+
+impl Communicators {
+    /// Records in the timeline how many bytes of communicator `c` wait for their collective.
+    pub(crate) fn trace_gradients(&mut self, env: &mut Env, c: CommunicatorId) {
+        let communicator = &self.all[c];
+        if let (Some(recorder), Some(tracks)) = (&mut env.recorder, communicator.tracks) {
+            recorder.count(tracks.waiting, env.now, communicator.waiting() as f64);
+        }
+    }
+
+    /// Records in the timeline which collective of communicator `c` is in progress from `env.now` on.
+    pub(crate) fn trace_collective(&mut self, env: &mut Env, c: CommunicatorId) {
+        let communicator = &self.all[c];
+        if let (Some(recorder), Some(tracks)) = (&mut env.recorder, communicator.tracks) {
+            match communicator.at_work() {
+                Some(name) => recorder.begin(tracks.reduction, env.now, name),
+                None => recorder.close(tracks.reduction, env.now),
+            }
         }
     }
 }

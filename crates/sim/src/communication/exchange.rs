@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use forebay_collective::{Hop, Schedule};
+use forebay_collective::{Hop, Kind, Schedule};
 use forebay_scenario::Members;
 
-use super::message::{Messages, Stage, Whose};
 use super::ways::RankRoutes;
-use crate::env::Env;
-use crate::event::{ActivityId, Delay, Event};
-use crate::ids::{IdVec, JobId, MessageId, PartyId};
-use crate::worker::{Cores, Waiting};
+use crate::env::{ActivityId, Cores, Delay, Env, Event, Waiting};
+use crate::ids::{CommunicatorId, IdVec, JobId, MessageId, PartyId, ServersId, Slab};
 
 /// Value of a party's phase before the party has entered its first phase.
 const NOWHERE: u64 = u64::MAX;
@@ -45,17 +42,17 @@ struct Party {
 }
 
 /// The parts of the world that an exchange acts on.
-pub(super) struct Around<'a> {
-    pub(super) env: &'a mut Env,
-    pub(super) messages: &'a mut Messages,
-    pub(super) ways: &'a mut RankRoutes,
+pub(crate) struct Around<'a> {
+    pub(crate) env: &'a mut Env,
+    pub(crate) messages: &'a mut Messages,
+    pub(crate) ways: &'a mut RankRoutes,
     /// Activities that have been given a core that a message has freed.
-    pub(super) admitted: Vec<Waiting>,
+    pub(crate) admitted: Vec<Waiting>,
 }
 
 impl Exchange {
     /// Returns an exchange with no collective in progress; `whose` is its job copy, and its communicator or its servers.
-    pub(super) fn new(whose: (JobId, Whose), members: Members) -> Exchange {
+    pub(crate) fn new(whose: (JobId, Whose), members: Members) -> Exchange {
         Exchange {
             whose,
             members,
@@ -81,18 +78,18 @@ impl Exchange {
     }
 
     /// Returns whether no collective is in progress.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.schedule.is_none()
     }
 
     /// Cancels the collective in progress.
-    pub(super) fn abort(&mut self) {
+    pub(crate) fn abort(&mut self) {
         self.schedule = None;
         self.arrived.clear();
     }
 
     /// Begins a collective on all ranks at once; the previous collective must be over.
-    pub(super) fn begin(&mut self, around: &mut Around<'_>, schedule: &Arc<Schedule>) {
+    pub(crate) fn begin(&mut self, around: &mut Around<'_>, schedule: &Arc<Schedule>) {
         let parties = schedule.ranks() + schedule.switches();
         self.parties.clear();
         self.parties.resize(parties, Party { phase: NOWHERE, open: 0 });
@@ -106,21 +103,21 @@ impl Exchange {
 
     /// Begins a transfer between two ports that belongs to no collective, and returns its message. No collective may be in
     /// progress.
-    pub(super) fn carry(&mut self, around: &mut Around<'_>, hop: Hop) -> MessageId {
+    pub(crate) fn carry(&mut self, around: &mut Around<'_>, hop: Hop) -> MessageId {
         let m = around.messages.add(self.whose, hop);
         self.pay(around, m, Stage::Sending);
         m
     }
 
     /// Removes a message that belongs to no collective and has arrived, and returns its id, if there is one.
-    pub(super) fn take_arrived(&mut self, messages: &mut Messages) -> Option<MessageId> {
+    pub(crate) fn take_arrived(&mut self, messages: &mut Messages) -> Option<MessageId> {
         let m = self.arrived.pop()?;
         messages.remove(m);
         Some(m)
     }
 
     /// Goes on with message `m` after its latency, the work of a core, or the sum at its receiver.
-    pub(super) fn waited(&mut self, around: &mut Around<'_>, m: MessageId) {
+    pub(crate) fn waited(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => {
                 self.leave_core(around, m);
@@ -133,7 +130,7 @@ impl Exchange {
     }
 
     /// Goes on with message `m` after the arrival of its bytes, or after work on cores that it shared or did at varying speed.
-    pub(super) fn moved(&mut self, around: &mut Around<'_>, m: MessageId) {
+    pub(crate) fn moved(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => {
                 self.leave_core(around, m);
@@ -281,5 +278,114 @@ impl Exchange {
         }
         message.stage = Stage::Sum;
         around.env.after(Delay::once(seconds), Event::Waited(ActivityId::Message(m)));
+    }
+}
+
+/// What a message belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Whose {
+    /// A collective of a communicator.
+    Communicator(CommunicatorId),
+    /// An exchange with parameter servers.
+    Servers(ServersId),
+}
+
+/// A transfer of an exchange.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message {
+    /// The job copy that sends the message.
+    pub(crate) job: JobId,
+    whose: Whose,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) bytes: u64,
+    /// Whether the receiver adds the bytes to its own data.
+    pub(crate) reduces: bool,
+    pub(crate) stage: Stage,
+}
+
+impl Message {
+    /// Returns whether the message uses a core or waits for one.
+    pub(crate) fn is_on_core(self) -> bool {
+        matches!(self.stage, Stage::Sending | Stage::Receiving)
+    }
+
+    /// Returns whether the bytes leave before the latency passes.
+    pub(crate) fn is_sent_first(self) -> bool {
+        matches!(self.whose, Whose::Servers(_))
+    }
+
+    /// Returns whether the bytes of a message that is sent first have left the links.
+    pub(crate) fn has_left(self) -> bool {
+        !matches!(self.stage, Stage::Sending | Stage::Bytes)
+    }
+}
+
+/// The next thing that a message waits for. A message of a collective passes through these stages in order: its latency is mostly
+/// the work of beginning it. The bytes of a message to or from a parameter server leave first, and arrive a latency later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The message waits for a core of its sender's node, or uses it.
+    Sending,
+    /// The message waits for its latency to pass.
+    Latency,
+    /// The bytes of the message are being transferred.
+    Bytes,
+    /// The message waits for a core of its receiver's node, or uses it.
+    Receiving,
+    /// The receiver adds the bytes to its own data.
+    Sum,
+}
+
+/// All messages in progress, of all jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    all: Slab<MessageId, Message>,
+}
+
+impl Messages {
+    /// Adds a message of job copy `job`, and returns its id.
+    pub(crate) fn add(&mut self, (job, whose): (JobId, Whose), hop: Hop) -> MessageId {
+        let Hop { from, to, bytes, kind } = hop;
+        let reduces = kind == Kind::Reduce;
+        let stage = Stage::Sending;
+        let message = Message { job, whose, from, to, bytes, reduces, stage };
+        self.all.add(message)
+    }
+
+    /// Returns the job copy that message `m` belongs to.
+    pub(crate) fn job(&self, m: MessageId) -> JobId {
+        self.all[m].job
+    }
+
+    /// Returns the communicator that message `m` belongs to, if it belongs to one.
+    pub(crate) fn communicator(&self, m: MessageId) -> Option<CommunicatorId> {
+        match self.all[m].whose {
+            Whose::Communicator(communicator) => Some(communicator),
+            Whose::Servers(_) => None,
+        }
+    }
+
+    /// Returns the parameter servers whose exchange message `m` belongs to, if it belongs to one.
+    pub(crate) fn servers(&self, m: MessageId) -> Option<ServersId> {
+        match self.all[m].whose {
+            Whose::Communicator(_) => None,
+            Whose::Servers(servers) => Some(servers),
+        }
+    }
+
+    pub(crate) fn get(&mut self, m: MessageId) -> &mut Message {
+        &mut self.all[m]
+    }
+
+    /// Removes all messages of job copy `job`.
+    pub(crate) fn forget(&mut self, job: JobId) {
+        self.all.remove_if(|message| message.job == job);
+    }
+
+    /// Removes message `m`, which has arrived, and returns it.
+    pub(crate) fn remove(&mut self, m: MessageId) -> Message {
+        self.all.remove(m);
+        self.all[m]
     }
 }

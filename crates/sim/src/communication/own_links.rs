@@ -16,10 +16,9 @@ use forebay_engine::fluid::{LinkId, LinkUse, Network};
 use forebay_scenario::Members;
 
 use super::communicators::Communicators;
-use super::idle_results::{Followed, IdleCollectives, KnownTopology};
+use super::idle::{Followed, IdleCollectives, KnownTopology};
 use super::ways::RankRoutes;
-use crate::env::Env;
-use crate::event::{ActivityId, Delay};
+use crate::env::{ActivityId, Delay, Env};
 use crate::ids::{CommunicatorId, Ids};
 
 /// An operation and the bytes on which it is done [B].
@@ -99,7 +98,7 @@ impl OwnLinks {
 
     /// Begins a collective and returns its duration. `all` returns the collective and its transfers; it is called if this
     /// communicator has not had such a collective before.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &mut self,
         now: Time,
         key: Key,
@@ -118,7 +117,7 @@ impl OwnLinks {
     }
 
     /// Ends the collective in progress.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         let known = self.current.take().and_then(|(key, _)| self.known.get_mut(&key));
         if let Some(known) = known {
             known.over += 1;

@@ -11,9 +11,8 @@ use forebay_report::format;
 use forebay_scenario::{self, Fidelity, Members};
 
 use super::idle::idle_seconds;
-use super::measured::{self, Pace};
 use super::ways::RankRoutes;
-use crate::event::Delay;
+use crate::env::Delay;
 
 /// Maximum number of transfers that are simulated one by one to find the time of a collective on an idle network.
 const MOST_FOLLOWED: f64 = 4e6;
@@ -72,14 +71,14 @@ impl Plan {
     }
 
     /// Returns the collective of `operation` on `bytes` bytes.
-    pub(super) fn collective(&self, operation: Operation, bytes: u64) -> Collective {
+    pub(crate) fn collective(&self, operation: Operation, bytes: u64) -> Collective {
         let broadcasts = operation == Operation::Broadcast;
         let way = if broadcasts { &self.broadcast } else { &self.reduction };
         way.collective(operation, bytes, &self.fabric)
     }
 
     /// Returns the collective's name in timelines.
-    pub(super) fn name(&self, operation: Operation, bytes: u64) -> String {
+    pub(crate) fn name(&self, operation: Operation, bytes: u64) -> String {
         let algorithm = match self.measured {
             Some(_) => "measured",
             None => self.collective(operation, bytes).algorithm.name(),
@@ -89,7 +88,7 @@ impl Plan {
 
     fn find(&self, operation: Operation, bytes: u64, ways: &RankRoutes) -> Reduction {
         if let Some(law) = self.measured.as_ref().filter(|_| operation == Operation::Allreduce) {
-            return measured::allreduce(law, bytes, self.fabric.ranks, self.fidelity);
+            return allreduce(law, bytes, self.fabric.ranks, self.fidelity);
         }
         let collective = self.collective(operation, bytes);
         // Collectives that have no schedule are rejected when the scenario is read.
@@ -190,4 +189,34 @@ fn is_in_step(algorithm: Algorithm, ranks: u32) -> bool {
         Algorithm::HalvingDoubling | Algorithm::RecursiveDoubling => ranks.is_power_of_two(),
         _ => false,
     }
+}
+
+/// A pace of transfers that is used instead of the transport's: latency and throughput.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pace {
+    /// Latency before a transfer's bytes.
+    pub(crate) latency: Delay,
+    /// Maximum throughput of each transfer [B/s].
+    pub(crate) cap: f64,
+}
+
+/// Returns how to simulate an allreduce of `bytes` among `ranks` ranks so that it takes the measured time, which `law` gives.
+///
+/// The measurement does not say how much the allreduce used each link. The allreduce is assumed to load links as a ring does:
+/// after the part of its time that does not depend on the size, each rank sends 2 (n − 1) ÷ n of the bytes to the next one, at
+/// most at the measured throughput, which nccl-tests call the bus bandwidth.
+pub(crate) fn allreduce(
+    law: &TransportLaw,
+    bytes: u64,
+    ranks: u32,
+    fidelity: Fidelity,
+) -> Reduction {
+    let (size, range) = (bytes as f64, law.range(bytes as f64));
+    let moving = (range.beta + range.gamma) * size;
+    if fidelity == Fidelity::Analytic || moving <= 0.0 {
+        return Reduction::Analytic(Delay::once(range.alpha + moving));
+    }
+    let each = (2.0 * size * (1.0 - 1.0 / f64::from(ranks))).round().max(1.0);
+    let pace = Pace { latency: Delay::once(range.alpha), cap: each / moving };
+    Reduction::Flow(Arc::new(Schedule::to_next(ranks, each as u64)), Some(pace))
 }

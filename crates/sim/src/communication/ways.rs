@@ -3,15 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_engine::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
-use forebay_scenario::{Members, Transport};
+use forebay_scenario::{Members, MessageCpu, Transport};
 
-use super::measured::Pace;
-use super::message::{Message, Stage};
-use super::overhead::Overhead;
-use crate::event::{ActivityId, Delay};
+use super::exchange::{Message, Stage};
+use super::plan::Pace;
+use crate::env::{ActivityId, Cores, Delay, Service, Station};
 use crate::ids::{IdVec, RankId, StationId};
-use crate::station::Service;
-use crate::worker::Cores;
 
 /// The place of a rank in the cluster, and the rank's links. Each pair of lists holds first the outgoing links, then the incoming
 /// links.
@@ -65,7 +62,7 @@ impl RankLinks {
 /// A group of ranks and the links between them, apart from the rest of the network. Ranks, links, nodes and racks are numbered
 /// from 0, so groups that differ only in where they are in the cluster have equal topologies.
 #[derive(Debug, PartialEq)]
-pub(super) struct Topology {
+pub(crate) struct Topology {
     ports: Vec<RankLinks>,
     capacities: Vec<Capacity>,
     transport: Transport,
@@ -74,7 +71,7 @@ pub(super) struct Topology {
 
 impl Topology {
     /// Returns the routes between the ranks on the links of `network`, which has no links yet.
-    pub(super) fn routes(&self, network: &mut Network<ActivityId>) -> RankRoutes {
+    pub(crate) fn routes(&self, network: &mut Network<ActivityId>) -> RankRoutes {
         for capacity in &self.capacities {
             network.link(capacity.clone());
         }
@@ -82,7 +79,7 @@ impl Topology {
     }
 
     /// Returns the links in their order.
-    pub(super) fn links(&self) -> impl Iterator<Item = LinkId> {
+    pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> {
         (0..self.capacities.len()).map(LinkId::new)
     }
 }
@@ -162,7 +159,7 @@ impl RankRoutes {
 
     /// Returns these routes on copies of their links and cores. The copies are added to `network` and `stations`, and nothing
     /// else uses them.
-    pub(super) fn alone(
+    pub(crate) fn alone(
         &self,
         network: &mut Network<ActivityId>,
         stations: &mut IdVec<StationId, Service>,
@@ -179,7 +176,7 @@ impl RankRoutes {
     }
 
     /// Returns the topology of the ranks `members`, and the links of `network` in the order in which the topology numbers them.
-    pub(super) fn topology(
+    pub(crate) fn topology(
         &self,
         members: &Members,
         network: &Network<ActivityId>,
@@ -254,14 +251,14 @@ impl RankRoutes {
 
     /// Returns the cores that a message uses at its current end (sender or receiver), and for how long [core-s]; `None` if it
     /// needs no core time.
-    pub(super) fn core_seconds(&self, message: &Message) -> Option<(Cores, f64)> {
+    pub(crate) fn core_seconds(&self, message: &Message) -> Option<(Cores, f64)> {
         let gets = message.stage != Stage::Sending;
         let rank = if gets { message.to } else { message.from };
         self.overhead.as_ref()?.of(rank, message.bytes, gets)
     }
 
     /// Returns the time to add `bytes` bytes to a receiver's own data [s].
-    pub(super) fn sum(&self, bytes: u64) -> f64 {
+    pub(crate) fn sum(&self, bytes: u64) -> f64 {
         bytes as f64 / self.transport.sum
     }
 
@@ -361,4 +358,86 @@ impl RankRoutes {
             back.flat_map(|gpu| at(gpu).inside[1].clone()).collect()
         }
     }
+}
+
+/// Core-seconds of messages, and the cores that spend them.
+#[derive(Debug, Clone)]
+pub(crate) struct Overhead {
+    pub(crate) cost: MessageCpu,
+    /// Core-seconds that a server spends for each byte that it receives [core-s/B]; `servers` is the number of the first rank
+    /// that is a server.
+    pub(crate) update: f64,
+    pub(crate) servers: u32,
+    /// The cores of each rank's node, if messages from and to the rank use any.
+    pub(crate) cores: Vec<Option<Cores>>,
+    /// For each different entry of `cores`, a description from which an unshared copy of these cores can be made.
+    pub(crate) idle: BTreeMap<Cores, IdleCores>,
+}
+
+/// The cores of a node while nothing else uses them.
+#[derive(Debug, Clone)]
+pub(crate) enum IdleCores {
+    /// Number of cores that are used one by one, as servers of a FIFO station, up to a CPU quota [cores], which may be infinite.
+    Slots { cores: u32, quota: f64 },
+    /// Cores that threads share, up to a CPU quota [cores], which may be infinite.
+    Shared { cores: Capacity, quota: f64 },
+}
+
+impl Overhead {
+    /// Returns the cores that a message of `bytes` bytes uses at `rank`, and for how long [core-s]; `gets` is true at the
+    /// receiver, false at the sender. `None` if the message needs no core time. Switches need no cores.
+    pub(crate) fn of(&self, rank: u32, bytes: u64, gets: bool) -> Option<(Cores, f64)> {
+        let adds = gets && rank >= self.servers;
+        let update = if adds { self.update * bytes as f64 } else { 0.0 };
+        let seconds = self.cost.seconds(bytes as f64) + update;
+        let cores = self.cores.get(rank as usize).copied().flatten()?;
+        (seconds > 0.0).then_some((cores, seconds))
+    }
+
+    /// Returns the same overhead on copies of the cores. The copies are added to `network` and `stations`, and nothing else
+    /// uses them.
+    pub(crate) fn alone(
+        &self,
+        network: &mut Network<ActivityId>,
+        stations: &mut IdVec<StationId, Service>,
+    ) -> Overhead {
+        let idle = self.idle.iter().map(|(cores, idle)| (*cores, idle.make(network, stations)));
+        let idle: BTreeMap<Cores, Cores> = idle.collect();
+        let cores = self.cores.iter().map(|cores| idle.get(cores.as_ref()?).copied()).collect();
+        Overhead { cores, idle: BTreeMap::new(), ..*self }
+    }
+}
+
+impl IdleCores {
+    fn make(
+        &self,
+        network: &mut Network<ActivityId>,
+        stations: &mut IdVec<StationId, Service>,
+    ) -> Cores {
+        match self {
+            IdleCores::Slots { cores, quota } => {
+                let service = Delay::once(0.0);
+                let station = stations.push(Service { queue: Station::new(*cores), service });
+                let limit = quota.is_finite().then_some(Capacity::Fixed(*quota));
+                match limit {
+                    None => Cores::Fifo(station),
+                    Some(limit) => Cores::Paced(station, group([limit], network)),
+                }
+            }
+            IdleCores::Shared { cores, quota } => {
+                let quota = quota.is_finite().then_some(Capacity::Fixed(*quota));
+                Cores::Shared(group([Some(cores.clone()), quota].into_iter().flatten(), network))
+            }
+        }
+    }
+}
+
+/// Returns a group of flows over new links with these capacities.
+fn group(
+    capacities: impl IntoIterator<Item = Capacity>,
+    network: &mut Network<ActivityId>,
+) -> GroupId {
+    let links = capacities.into_iter();
+    let route = links.map(|cores| Use { link: network.link(cores), per_unit: 1.0 }).collect();
+    network.group(Demand { route, weight: 1.0, cap: 1.0 })
 }

@@ -4,11 +4,13 @@
 //! a [`WorkerId`], cannot index these tables. [`Ids<DeviceId>`] is a range of consecutive ids, [`IdVec<DeviceId, T>`] a table
 //! with a `T` for each device. The owner of an entity keeps its table.
 
+mod parts;
 mod slab;
 mod table;
 
 use std::fmt;
 
+pub(crate) use parts::Parts;
 pub(crate) use slab::Slab;
 pub(crate) use table::{IdVec, RangeVec};
 
