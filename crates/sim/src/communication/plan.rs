@@ -12,7 +12,7 @@ use forebay_scenario::{self, Fidelity, Members};
 
 use super::idle::idle_seconds;
 use super::ways::RankRoutes;
-use crate::env::Delay;
+use crate::env::{Delay, broken};
 
 /// Maximum number of transfers that are simulated one by one to find the time of a collective on an idle network.
 const MOST_FOLLOWED: f64 = 4e6;
@@ -91,8 +91,8 @@ impl Plan {
             return allreduce(law, bytes, self.fabric.ranks, self.fidelity);
         }
         let collective = self.collective(operation, bytes);
-        // Collectives that have no schedule are rejected when the scenario is read.
         let Ok(schedule) = collective.schedule().map(Arc::new) else {
+            broken("collectives that have no schedule are refused when the scenario is read");
             return Reduction::Analytic(Delay::once(0.0));
         };
         if self.fidelity == Fidelity::Flow {
@@ -118,7 +118,10 @@ impl Plan {
             return idle_seconds(ways, schedule, &self.side_by_side);
         }
         let across = if collective.channels > 1 { &self.across } else { &self.shared };
-        closed_form(collective, &self.inside, across).unwrap_or(0.0)
+        closed_form(collective, &self.inside, across).unwrap_or_else(|_| {
+            broken("collectives that are not valid are refused when the scenario is read");
+            0.0
+        })
     }
 
     /// Returns the time of a collective by its closed formula [s]; `None` if the formula is not exact for this collective.
@@ -159,7 +162,13 @@ impl Plan {
             // Pieces that a rank sends at the same time share its links, but not its cores.
             Algorithm::BinomialTree => collective.chunk.is_none(),
             Algorithm::Ring => cost.gamma == 0.0 || collective.chunk.is_none(),
-            _ => false,
+            Algorithm::ScatterAllgather
+            | Algorithm::RecursiveDoubling
+            | Algorithm::HalvingDoubling
+            | Algorithm::Bruck
+            | Algorithm::DoubleBinaryTree
+            | Algorithm::Hierarchical
+            | Algorithm::InSwitch => false,
         };
         exact.then(|| closed_form(collective, cost, cost).ok())?
     }
@@ -187,7 +196,13 @@ fn is_in_step(algorithm: Algorithm, ranks: u32) -> bool {
     match algorithm {
         Algorithm::Ring => true,
         Algorithm::HalvingDoubling | Algorithm::RecursiveDoubling => ranks.is_power_of_two(),
-        _ => false,
+        Algorithm::Flat
+        | Algorithm::BinomialTree
+        | Algorithm::ScatterAllgather
+        | Algorithm::Bruck
+        | Algorithm::DoubleBinaryTree
+        | Algorithm::Hierarchical
+        | Algorithm::InSwitch => false,
     }
 }
 
