@@ -70,13 +70,13 @@ impl Averages {
     }
 
     /// Returns the number of steps of each learner that the reference models include.
-    pub(crate) fn averaged_steps(&self) -> u64 {
+    pub(super) fn averaged_steps(&self) -> u64 {
         self.over * self.period
     }
 
     /// Sets the averages, none of which is in progress, back to the ones that include `steps` steps: all learners have the
     /// reference models that they made.
-    pub(crate) fn restore(&mut self, steps: u64) {
+    pub(super) fn restore(&mut self, steps: u64) {
         (self.over, self.drawn) = (steps / self.period, 0);
         self.waiting.clear();
     }

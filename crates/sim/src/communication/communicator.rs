@@ -33,7 +33,7 @@ pub(crate) struct CommunicatorRun {
     sent: f64,
     /// The collectives on links that nothing else uses, if the communicator has such links: each collective then takes as long
     /// as the first one with the same operation and bytes.
-    pub(crate) own: Option<OwnLinks>,
+    pub(super) own: Option<OwnLinks>,
     /// Communicators that continue collectives of this one ([`Planned::then`]), each with a device that takes part in both.
     pub(crate) then: Vec<(CommunicatorId, DeviceId)>,
     /// Tracks in the timeline, if one is recorded.
@@ -124,22 +124,22 @@ impl CommunicatorRun {
     }
 
     /// Returns the job copy that the communicator belongs to.
-    pub(crate) fn job(&self) -> JobId {
+    pub(super) fn job(&self) -> JobId {
         self.job
     }
 
     /// Adds the bytes that the communicator's ranks have sent to `books`.
-    pub(crate) fn add_sent(&self, books: &mut ParallelOutcome) {
+    pub(super) fn add_sent(&self, books: &mut ParallelOutcome) {
         *self.kind.sent(books) += self.sent;
     }
 
     /// Returns the bytes that the communicator's ranks have sent [B].
-    pub(crate) fn sent(&self) -> f64 {
+    pub(super) fn sent(&self) -> f64 {
         self.sent
     }
 
     /// Sets the bytes that the communicator's ranks have sent to `sent` [B].
-    pub(crate) fn restore(&mut self, sent: f64) {
+    pub(super) fn restore(&mut self, sent: f64) {
         self.sent = sent;
     }
 
@@ -172,7 +172,7 @@ impl CommunicatorRun {
     }
 
     /// Cancels the current collective, so that the step can begin again.
-    pub(crate) fn abort(&mut self) {
+    pub(super) fn abort(&mut self) {
         self.exchange.abort();
         self.restart();
     }
@@ -344,7 +344,7 @@ impl Communicators {
     }
 
     /// Runs `act` on the current collective of communicator `c`, and ends the collective if that was its last event.
-    pub(crate) fn exchange(
+    pub(super) fn exchange(
         &mut self,
         env: &mut Env,
         c: CommunicatorId,

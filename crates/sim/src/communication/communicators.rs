@@ -28,7 +28,7 @@ pub(crate) struct Communicators {
     pub(crate) workers_of: IdVec<DeviceId, Ids<ServerWorkerId>>,
     /// The routes between the ranks of each job copy, if its ranks exchange anything.
     pub(crate) ways: IdVec<JobId, Option<Box<RankRoutes>>>,
-    pub(crate) messages: Messages,
+    pub(super) messages: Messages,
     /// Results of collectives on links that nothing else uses.
     pub(crate) idle: IdleCollectives,
     /// Use of links by collectives that were not simulated transfer by transfer.
@@ -207,7 +207,7 @@ pub(crate) struct SyncTracks {
 
 impl Communicators {
     /// Records in the timeline how many bytes of communicator `c` wait for their collective.
-    pub(crate) fn trace_gradients(&mut self, env: &mut Env, c: CommunicatorId) {
+    pub(super) fn trace_gradients(&mut self, env: &mut Env, c: CommunicatorId) {
         let communicator = &self.all[c];
         if let (Some(recorder), Some(tracks)) = (&mut env.recorder, communicator.tracks) {
             recorder.count(tracks.waiting, env.now, communicator.waiting() as f64);
@@ -215,7 +215,7 @@ impl Communicators {
     }
 
     /// Records in the timeline which collective of communicator `c` is in progress from `env.now` on.
-    pub(crate) fn trace_collective(&mut self, env: &mut Env, c: CommunicatorId) {
+    pub(super) fn trace_collective(&mut self, env: &mut Env, c: CommunicatorId) {
         let communicator = &self.all[c];
         if let (Some(recorder), Some(tracks)) = (&mut env.recorder, communicator.tracks) {
             match communicator.at_work() {

@@ -100,7 +100,7 @@ impl<T: Default> ByStepKind<T> {
 
 impl<T> ByStepKind<T> {
     /// Returns the entries of all kinds of steps.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter()
     }
 }

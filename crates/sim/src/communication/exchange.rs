@@ -43,16 +43,16 @@ struct Party {
 
 /// The parts of the world that an exchange acts on.
 pub(crate) struct Around<'a> {
-    pub(crate) env: &'a mut Env,
-    pub(crate) messages: &'a mut Messages,
-    pub(crate) ways: &'a mut RankRoutes,
+    pub(super) env: &'a mut Env,
+    pub(super) messages: &'a mut Messages,
+    pub(super) ways: &'a mut RankRoutes,
     /// Activities that have been given a core that a message has freed.
-    pub(crate) admitted: Vec<Waiting>,
+    pub(super) admitted: Vec<Waiting>,
 }
 
 impl Exchange {
     /// Returns an exchange with no collective in progress; `whose` is its job copy, and its communicator or its servers.
-    pub(crate) fn new(whose: (JobId, Whose), members: Members) -> Exchange {
+    pub(super) fn new(whose: (JobId, Whose), members: Members) -> Exchange {
         Exchange {
             whose,
             members,
@@ -78,18 +78,18 @@ impl Exchange {
     }
 
     /// Returns whether no collective is in progress.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.schedule.is_none()
     }
 
     /// Cancels the collective in progress.
-    pub(crate) fn abort(&mut self) {
+    pub(super) fn abort(&mut self) {
         self.schedule = None;
         self.arrived.clear();
     }
 
     /// Begins a collective on all ranks at once; the previous collective must be over.
-    pub(crate) fn begin(&mut self, around: &mut Around<'_>, schedule: &Arc<Schedule>) {
+    pub(super) fn begin(&mut self, around: &mut Around<'_>, schedule: &Arc<Schedule>) {
         let parties = schedule.ranks() + schedule.switches();
         self.parties.clear();
         self.parties.resize(parties, Party { phase: NOWHERE, open: 0 });
@@ -110,7 +110,7 @@ impl Exchange {
     }
 
     /// Removes a message that belongs to no collective and has arrived, and returns its id, if there is one.
-    pub(crate) fn take_arrived(&mut self, messages: &mut Messages) -> Option<MessageId> {
+    pub(super) fn take_arrived(&mut self, messages: &mut Messages) -> Option<MessageId> {
         let m = self.arrived.pop()?;
         messages.remove(m);
         Some(m)
@@ -283,7 +283,7 @@ impl Exchange {
 
 /// What a message belongs to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Whose {
+pub(super) enum Whose {
     /// A collective of a communicator.
     Communicator(CommunicatorId),
     /// An exchange with parameter servers.
@@ -292,31 +292,31 @@ pub(crate) enum Whose {
 
 /// A transfer of an exchange.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Message {
+pub(super) struct Message {
     /// The job copy that sends the message.
-    pub(crate) job: JobId,
+    pub(super) job: JobId,
     whose: Whose,
-    pub(crate) from: u32,
-    pub(crate) to: u32,
-    pub(crate) bytes: u64,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) bytes: u64,
     /// Whether the receiver adds the bytes to its own data.
-    pub(crate) reduces: bool,
-    pub(crate) stage: Stage,
+    pub(super) reduces: bool,
+    pub(super) stage: Stage,
 }
 
 impl Message {
     /// Returns whether the message uses a core or waits for one.
-    pub(crate) fn is_on_core(self) -> bool {
+    pub(super) fn is_on_core(self) -> bool {
         matches!(self.stage, Stage::Sending | Stage::Receiving)
     }
 
     /// Returns whether the bytes leave before the latency passes.
-    pub(crate) fn is_sent_first(self) -> bool {
+    pub(super) fn is_sent_first(self) -> bool {
         matches!(self.whose, Whose::Servers(_))
     }
 
     /// Returns whether the bytes of a message that is sent first have left the links.
-    pub(crate) fn has_left(self) -> bool {
+    pub(super) fn has_left(self) -> bool {
         !matches!(self.stage, Stage::Sending | Stage::Bytes)
     }
 }
@@ -324,7 +324,7 @@ impl Message {
 /// The next thing that a message waits for. A message of a collective passes through these stages in order: its latency is mostly
 /// the work of beginning it. The bytes of a message to or from a parameter server leave first, and arrive a latency later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(super) enum Stage {
     /// The message waits for a core of its sender's node, or uses it.
     Sending,
     /// The message waits for its latency to pass.
@@ -339,13 +339,13 @@ pub(crate) enum Stage {
 
 /// All messages in progress, of all jobs.
 #[derive(Debug, Default)]
-pub(crate) struct Messages {
+pub(super) struct Messages {
     all: Slab<MessageId, Message>,
 }
 
 impl Messages {
     /// Adds a message of job copy `job`, and returns its id.
-    pub(crate) fn add(&mut self, (job, whose): (JobId, Whose), hop: Hop) -> MessageId {
+    pub(super) fn add(&mut self, (job, whose): (JobId, Whose), hop: Hop) -> MessageId {
         let Hop { from, to, bytes, kind } = hop;
         let reduces = kind == Kind::Reduce;
         let stage = Stage::Sending;
@@ -354,12 +354,12 @@ impl Messages {
     }
 
     /// Returns the job copy that message `m` belongs to.
-    pub(crate) fn job(&self, m: MessageId) -> JobId {
+    pub(super) fn job(&self, m: MessageId) -> JobId {
         self.all[m].job
     }
 
     /// Returns the communicator that message `m` belongs to, if it belongs to one.
-    pub(crate) fn communicator(&self, m: MessageId) -> Option<CommunicatorId> {
+    pub(super) fn communicator(&self, m: MessageId) -> Option<CommunicatorId> {
         match self.all[m].whose {
             Whose::Communicator(communicator) => Some(communicator),
             Whose::Servers(_) => None,
@@ -367,24 +367,24 @@ impl Messages {
     }
 
     /// Returns the parameter servers whose exchange message `m` belongs to, if it belongs to one.
-    pub(crate) fn servers(&self, m: MessageId) -> Option<ServersId> {
+    pub(super) fn servers(&self, m: MessageId) -> Option<ServersId> {
         match self.all[m].whose {
             Whose::Communicator(_) => None,
             Whose::Servers(servers) => Some(servers),
         }
     }
 
-    pub(crate) fn get(&mut self, m: MessageId) -> &mut Message {
+    pub(super) fn get(&mut self, m: MessageId) -> &mut Message {
         &mut self.all[m]
     }
 
     /// Removes all messages of job copy `job`.
-    pub(crate) fn forget(&mut self, job: JobId) {
+    pub(super) fn forget(&mut self, job: JobId) {
         self.all.remove_if(|message| message.job == job);
     }
 
     /// Removes message `m`, which has arrived, and returns it.
-    pub(crate) fn remove(&mut self, m: MessageId) -> Message {
+    pub(super) fn remove(&mut self, m: MessageId) -> Message {
         self.all.remove(m);
         self.all[m]
     }

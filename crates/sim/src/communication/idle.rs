@@ -24,7 +24,7 @@ struct Idle {
 }
 
 /// Returns the time of a collective [s] if all `groups` of ranks do it at the same time, and nothing else uses the links.
-pub(crate) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: &[Members]) -> f64 {
+pub(super) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: &[Members]) -> f64 {
     let mut env = nothing();
     let ways = ways.alone(&mut env.network, &mut env.stations);
     let exchanges = exchanges(groups);
@@ -35,7 +35,7 @@ pub(crate) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: 
 }
 
 /// Simulates a collective of all ranks of `topology` from time zero to `until`.
-pub(crate) fn follow(topology: &Topology, schedule: &Arc<Schedule>, until: Time) -> Followed {
+pub(super) fn follow(topology: &Topology, schedule: &Arc<Schedule>, until: Time) -> Followed {
     let mut env = nothing();
     let ways = topology.routes(&mut env.network);
     let all = Members::new(0, 1, schedule.ranks());
@@ -147,23 +147,23 @@ struct Setup {
 
 /// The result of simulating a collective on an idle network.
 #[derive(Debug)]
-pub(crate) struct Followed {
-    pub(crate) takes: Span,
+pub(super) struct Followed {
+    pub(super) takes: Span,
     /// Use of each of the ranks' links during the collective.
-    pub(crate) uses: Vec<LinkUse>,
+    pub(super) uses: Vec<LinkUse>,
 }
 
 /// The topology of a group of ranks in one run: its index in the shared list, and its links in that run's network.
 #[derive(Debug, Clone)]
-pub(crate) struct KnownTopology {
+pub(super) struct KnownTopology {
     index: usize,
     topology: Arc<Topology>,
-    pub(crate) links: Vec<LinkId>,
+    pub(super) links: Vec<LinkId>,
 }
 
 impl IdleCollectives {
     /// Returns the topology of `members`, whose routes in `network` are `ways`.
-    pub(crate) fn topology(
+    pub(super) fn topology(
         &self,
         members: &Members,
         ways: &RankRoutes,
@@ -179,7 +179,7 @@ impl IdleCollectives {
     }
 
     /// Returns the result of a collective of all ranks of a topology from time zero to `until`.
-    pub(crate) fn follow(
+    pub(super) fn follow(
         &self,
         at: &KnownTopology,
         (collective, schedule): (&Collective, &Arc<Schedule>),

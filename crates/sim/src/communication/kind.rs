@@ -73,7 +73,7 @@ impl Communicator {
     }
 
     /// All kinds of communicators, in the order of their numbers.
-    pub(crate) const ALL: [Communicator; 13] = [
+    pub(super) const ALL: [Communicator; 13] = [
         Communicator::Data,
         Communicator::Tensor,
         Communicator::Context,

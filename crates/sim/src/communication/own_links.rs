@@ -72,7 +72,7 @@ impl LinkUsers {
 
 /// The collectives of a communicator whose links nothing else uses.
 #[derive(Debug)]
-pub(crate) struct OwnLinks {
+pub(super) struct OwnLinks {
     members: Members,
     /// The communicator's ranks and links, once a collective has begun.
     topology: Option<KnownTopology>,
@@ -92,13 +92,13 @@ struct KnownCollective {
 
 impl OwnLinks {
     /// Returns the collectives of `members`, none of which has begun.
-    pub(crate) fn new(members: Members) -> OwnLinks {
+    pub(super) fn new(members: Members) -> OwnLinks {
         OwnLinks { members, topology: None, known: BTreeMap::new(), current: None }
     }
 
     /// Begins a collective and returns its duration. `all` returns the collective and its transfers; it is called if this
     /// communicator has not had such a collective before.
-    pub(crate) fn begin(
+    pub(super) fn begin(
         &mut self,
         now: Time,
         key: Key,
@@ -117,7 +117,7 @@ impl OwnLinks {
     }
 
     /// Ends the collective in progress.
-    pub(crate) fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         let known = self.current.take().and_then(|(key, _)| self.known.get_mut(&key));
         if let Some(known) = known {
             known.over += 1;

@@ -71,14 +71,14 @@ impl Plan {
     }
 
     /// Returns the collective of `operation` on `bytes` bytes.
-    pub(crate) fn collective(&self, operation: Operation, bytes: u64) -> Collective {
+    pub(super) fn collective(&self, operation: Operation, bytes: u64) -> Collective {
         let broadcasts = operation == Operation::Broadcast;
         let way = if broadcasts { &self.broadcast } else { &self.reduction };
         way.collective(operation, bytes, &self.fabric)
     }
 
     /// Returns the collective's name in timelines.
-    pub(crate) fn name(&self, operation: Operation, bytes: u64) -> String {
+    pub(super) fn name(&self, operation: Operation, bytes: u64) -> String {
         let algorithm = match self.measured {
             Some(_) => "measured",
             None => self.collective(operation, bytes).algorithm.name(),
@@ -210,9 +210,9 @@ fn is_in_step(algorithm: Algorithm, ranks: u32) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pace {
     /// Latency before a transfer's bytes.
-    pub(crate) latency: Delay,
+    pub(super) latency: Delay,
     /// Maximum throughput of each transfer [B/s].
-    pub(crate) cap: f64,
+    pub(super) cap: f64,
 }
 
 /// Returns how to simulate an allreduce of `bytes` among `ranks` ranks so that it takes the measured time, which `law` gives.
@@ -220,7 +220,7 @@ pub(crate) struct Pace {
 /// The measurement does not say how much the allreduce used each link. The allreduce is assumed to load links as a ring does:
 /// after the part of its time that does not depend on the size, each rank sends 2 (n − 1) ÷ n of the bytes to the next one, at
 /// most at the measured throughput, which nccl-tests call the bus bandwidth.
-pub(crate) fn allreduce(
+pub(super) fn allreduce(
     law: &TransportLaw,
     bytes: u64,
     ranks: u32,

@@ -32,7 +32,7 @@ struct Others {
 
 /// Progress of the collectives of a step.
 #[derive(Debug, Default)]
-pub(crate) struct StepProgress {
+pub(super) struct StepProgress {
     /// Number of the round, counted from 1; 0 if no rank has started a collective yet.
     place: u64,
     /// Number of collectives in the step.
@@ -60,36 +60,36 @@ impl StepProgress {
 
     /// Returns the numbers of the collectives that all ranks have started and that have not begun.
     #[inline]
-    pub(crate) fn waiting(&self) -> Range<u32> {
+    pub(super) fn waiting(&self) -> Range<u32> {
         self.begun..self.last.len() as u32
     }
 
     /// Returns the number of the round, counted from 0.
     #[inline]
-    pub(crate) fn round(&self) -> u64 {
+    pub(super) fn round(&self) -> u64 {
         self.place - 1
     }
 
     /// Returns the number of the last collective that has begun; `None` if none has.
     #[inline]
-    pub(crate) fn last_begun(&self) -> Option<u32> {
+    pub(super) fn last_begun(&self) -> Option<u32> {
         self.begun.checked_sub(1)
     }
 
     /// Returns the numbers of the collectives that have begun and are not over.
-    pub(crate) fn at_work(&self) -> Range<u32> {
+    pub(super) fn at_work(&self) -> Range<u32> {
         self.over..self.begun
     }
 
     /// Returns when the last rank started collective number `number`.
     #[inline]
-    pub(crate) fn started_at(&self, number: u32) -> Time {
+    pub(super) fn started_at(&self, number: u32) -> Time {
         self.last[CollectiveId::new(number)].0
     }
 
     /// Records that all collectives up to number `begun` have begun.
     #[inline]
-    pub(crate) fn begin(&mut self, begun: u32) {
+    pub(super) fn begin(&mut self, begun: u32) {
         self.begun = begun;
     }
 }
@@ -97,7 +97,7 @@ impl StepProgress {
 impl Progress {
     /// Prepares for new steps, none of which has begun. If the collectives of several steps form one round, the next round
     /// begins, with the collectives that count as started then.
-    pub(crate) fn restart(&mut self, sequence: &Sequence, ranks: &Ranks) {
+    pub(super) fn restart(&mut self, sequence: &Sequence, ranks: &Ranks) {
         self.others.later.clear();
         self.others.before.restart(0, 0);
         if sequence.each_step {
@@ -121,38 +121,38 @@ impl Progress {
 
     /// Returns the first step whose collectives are not all over; `None` if there is none.
     #[inline]
-    pub(crate) fn current(&self) -> Option<&StepProgress> {
+    pub(super) fn current(&self) -> Option<&StepProgress> {
         (!self.now.is_over()).then_some(&self.now)
     }
 
     /// Returns the first step whose collectives are not all over, to change it; `None` if there is none.
     #[inline]
-    pub(crate) fn current_mut(&mut self) -> Option<&mut StepProgress> {
+    pub(super) fn current_mut(&mut self) -> Option<&mut StepProgress> {
         (!self.now.is_over()).then_some(&mut self.now)
     }
 
     /// Returns whether all collectives that ranks have started are over.
     #[inline]
-    pub(crate) fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.now.is_over()
     }
 
     /// Returns the number of collectives of `round` that are over.
     #[inline]
-    pub(crate) fn over(&self, round: u64) -> u32 {
+    pub(super) fn over(&self, round: u64) -> u32 {
         self.of(round).map_or(0, |of| of.over)
     }
 
     /// Returns when the last rank started collective number `number` of `round`, and on which device; `None` if not all have
     /// started it.
-    pub(crate) fn started_last(&self, round: u64, number: u32) -> Option<(Time, DeviceId)> {
+    pub(super) fn started_last(&self, round: u64, number: u32) -> Option<(Time, DeviceId)> {
         self.of(round)?.last.get(CollectiveId::new(number)).copied()
     }
 
     /// Counts that a rank on device `d` starts the collectives `numbers` of `round`, in which there are `all` collectives;
     /// returns whether all `starters` ranks have now started at least one of them.
     #[inline]
-    pub(crate) fn start(
+    pub(super) fn start(
         &mut self,
         now: Time,
         (round, all): (u64, u32),
@@ -196,13 +196,13 @@ impl Progress {
     }
 
     /// Lets all ranks start all `number` collectives of the only round at once.
-    pub(crate) fn start_all(&mut self, number: u32, last: (Time, DeviceId)) {
+    pub(super) fn start_all(&mut self, number: u32, last: (Time, DeviceId)) {
         self.now.last.resize(number, last);
     }
 
     /// Ends the current collective.
     #[inline]
-    pub(crate) fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.now.over = self.now.begun;
         if self.now.is_over()
             && let Some(next) = self.others.later.pop_front()

@@ -70,19 +70,19 @@ impl Collectives {
 impl Sequence {
     /// Returns the number of the round that the collectives of training step `step` are in: the step's own, or the only one.
     #[inline]
-    pub(crate) fn round(&self, step: u64) -> u64 {
+    pub(super) fn round(&self, step: u64) -> u64 {
         if self.each_step { step } else { 0 }
     }
 
     /// Returns the number of collectives in a round.
     #[inline]
-    pub(crate) fn number(&self, round: u64) -> u32 {
+    pub(super) fn number(&self, round: u64) -> u32 {
         self.of(round).number
     }
 
     /// Returns collective number `number` of a round; `None` if the round has no collectives.
     #[inline]
-    pub(crate) fn planned(&self, round: u64, number: u32) -> Option<&Planned> {
+    pub(super) fn planned(&self, round: u64, number: u32) -> Option<&Planned> {
         let all = &self.of(round).all;
         all.get(number as usize % all.len().max(1))
     }
@@ -110,7 +110,7 @@ pub(crate) struct Planned {
 impl Planned {
     /// Returns the minimum number of bytes that each of `ranks` ranks sends: 2 (n − 1) ÷ n of the bytes in an allreduce, half
     /// of that in other collectives.
-    pub(crate) fn volume(&self, ranks: u32) -> f64 {
+    pub(super) fn volume(&self, ranks: u32) -> f64 {
         let part = 1.0 - 1.0 / f64::from(ranks.max(1));
         let twice = if self.operation == Operation::Allreduce { 2.0 } else { 1.0 };
         twice * part * self.bytes as f64

@@ -35,11 +35,11 @@ pub(crate) struct ServerRun {
     first: IdVec<BucketId, u32>,
     /// Time that the framework needs to prepare the tensors of each bucket before it is pushed.
     overhead: IdVec<BucketId, Span>,
-    pub(crate) exchange: Exchange,
+    pub(super) exchange: Exchange,
     pub(crate) lines: Lines,
     /// For each message, the parcel that it carries.
     pub(crate) parcels: BTreeMap<MessageId, Parcel>,
-    pub(crate) books: SyncOutcome,
+    pub(super) books: SyncOutcome,
     /// Whether the updates of the exchanged part count as updates of the model. Each update of a model copy counts once.
     pub(crate) counts: bool,
     pub(crate) tracks: Option<ServerTracks>,
@@ -47,7 +47,7 @@ pub(crate) struct ServerRun {
 
 /// The complete exchanges with parameter servers.
 #[derive(Debug, Clone)]
-pub(crate) struct ServerClock {
+pub(super) struct ServerClock {
     /// Number of complete exchanges of each worker.
     exchanges: Vec<u64>,
     /// Number of updates of each staleness.
@@ -166,7 +166,7 @@ impl ServerRun {
 
     /// Returns how many exchanges are complete, given the number of complete steps of each device. Where a model copy has several
     /// workers, some may have done one more exchange, which does not count.
-    pub(crate) fn clock(&self, steps: &dyn Fn(DeviceId) -> u64) -> ServerClock {
+    pub(super) fn clock(&self, steps: &dyn Fn(DeviceId) -> u64) -> ServerClock {
         let exchanges =
             |worker: &WorkerRun| steps(DeviceId::new(worker.devices.first)) / self.period;
         ServerClock {
@@ -176,7 +176,7 @@ impl ServerRun {
     }
 
     /// Sets the exchanges back to `clock`; no worker has parameters, and nothing is in transfer.
-    pub(crate) fn restore(&mut self, clock: &ServerClock) {
+    pub(super) fn restore(&mut self, clock: &ServerClock) {
         for (worker, exchanges) in self.workers.iter_mut().zip(&clock.exchanges) {
             *worker = worker.again(*exchanges);
         }
@@ -350,7 +350,7 @@ struct Line {
 
 impl Lines {
     /// Returns the connections of `workers` workers with `servers` servers.
-    pub(crate) fn new(workers: u32, servers: u32) -> Lines {
+    pub(super) fn new(workers: u32, servers: u32) -> Lines {
         let lines = 2 * workers as usize * servers as usize;
         Lines { servers, all: vec![Line::default(); lines] }
     }
@@ -363,7 +363,7 @@ impl Lines {
     }
 
     /// Removes all parcels from all connections.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.all.fill(Line::default());
     }
 
@@ -380,7 +380,7 @@ impl Lines {
 
     /// Removes `parcel`, whose bytes have left, from its connection; returns the parcel whose transfer begins next, if one
     /// waits.
-    pub(crate) fn leave(&mut self, parcel: Parcel, server: u32) -> Option<Parcel> {
+    pub(super) fn leave(&mut self, parcel: Parcel, server: u32) -> Option<Parcel> {
         let line = self.at(parcel, server);
         let next = line.waiting.pop_front();
         line.busy = next.is_some();
@@ -393,7 +393,7 @@ impl Lines {
 pub(crate) struct Shard {
     /// Number of the server.
     pub(crate) server: u32,
-    pub(crate) part: BucketShare,
+    pub(super) part: BucketShare,
     /// Number of pushes of each model copy.
     pushes: IdVec<ModelId, u64>,
     /// Minimum number of pushes over model copies; `slowest` is the number of model copies with this minimum.
@@ -411,7 +411,7 @@ impl Shard {
     }
 
     /// Restarts with the given number of pushes of each model copy; no model copy waits to pull.
-    pub(crate) fn restart(&mut self, pushes: &[u64]) {
+    pub(super) fn restart(&mut self, pushes: &[u64]) {
         self.pushes = pushes.iter().copied().collect();
         self.least = pushes.iter().copied().min().unwrap_or(0);
         self.slowest = pushes.iter().filter(|of| **of == self.least).count() as u32;
@@ -419,13 +419,13 @@ impl Shard {
     }
 
     /// Lets all model copies request a pull; returns the model copies that may pull now.
-    pub(crate) fn begin(&mut self, slack: u64) -> Vec<u32> {
+    pub(super) fn begin(&mut self, slack: u64) -> Vec<u32> {
         self.waiting = (0..self.pushes.len() as u32).collect();
         self.release(slack)
     }
 
     /// Adds a push of `worker`; returns whether the minimum number of pushes has grown.
-    pub(crate) fn add(&mut self, worker: u32) -> bool {
+    pub(super) fn add(&mut self, worker: u32) -> bool {
         let pushes = &mut self.pushes[ModelId::new(worker)];
         *pushes += 1;
         self.waiting.push(worker);
@@ -443,7 +443,7 @@ impl Shard {
 
     /// Returns the waiting model copies that may pull now, because they are at most `slack` exchanges ahead of the slowest, in
     /// the order of their pushes.
-    pub(crate) fn release(&mut self, slack: u64) -> Vec<u32> {
+    pub(super) fn release(&mut self, slack: u64) -> Vec<u32> {
         let most = self.least.saturating_add(slack);
         let (pushes, mut released) = (&self.pushes, Vec::new());
         self.waiting.retain(|worker| {

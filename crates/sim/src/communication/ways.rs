@@ -62,7 +62,7 @@ impl RankLinks {
 /// A group of ranks and the links between them, apart from the rest of the network. Ranks, links, nodes and racks are numbered
 /// from 0, so groups that differ only in where they are in the cluster have equal topologies.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Topology {
+pub(super) struct Topology {
     ports: Vec<RankLinks>,
     capacities: Vec<Capacity>,
     transport: Transport,
@@ -71,7 +71,7 @@ pub(crate) struct Topology {
 
 impl Topology {
     /// Returns the routes between the ranks on the links of `network`, which has no links yet.
-    pub(crate) fn routes(&self, network: &mut Network<ActivityId>) -> RankRoutes {
+    pub(super) fn routes(&self, network: &mut Network<ActivityId>) -> RankRoutes {
         for capacity in &self.capacities {
             network.link(capacity.clone());
         }
@@ -79,7 +79,7 @@ impl Topology {
     }
 
     /// Returns the links in their order.
-    pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> {
+    pub(super) fn links(&self) -> impl Iterator<Item = LinkId> {
         (0..self.capacities.len()).map(LinkId::new)
     }
 }
@@ -159,7 +159,7 @@ impl RankRoutes {
 
     /// Returns these routes on copies of their links and cores. The copies are added to `network` and `stations`, and nothing
     /// else uses them.
-    pub(crate) fn alone(
+    pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,
         stations: &mut IdVec<StationId, Service>,
@@ -176,7 +176,7 @@ impl RankRoutes {
     }
 
     /// Returns the topology of the ranks `members`, and the links of `network` in the order in which the topology numbers them.
-    pub(crate) fn topology(
+    pub(super) fn topology(
         &self,
         members: &Members,
         network: &Network<ActivityId>,
@@ -241,7 +241,7 @@ impl RankRoutes {
     }
 
     /// Sets the pace of all transfers that begin from now on; `None` means the transport's pace.
-    pub(crate) fn keep(&mut self, pace: Option<Pace>) {
+    pub(super) fn keep(&mut self, pace: Option<Pace>) {
         if self.pace != pace {
             // The latest routes have the latency of another pace.
             self.latest.iter_mut().for_each(|way| way.pair = NO_PAIR);
@@ -251,14 +251,14 @@ impl RankRoutes {
 
     /// Returns the cores that a message uses at its current end (sender or receiver), and for how long [core-s]; `None` if it
     /// needs no core time.
-    pub(crate) fn core_seconds(&self, message: &Message) -> Option<(Cores, f64)> {
+    pub(super) fn core_seconds(&self, message: &Message) -> Option<(Cores, f64)> {
         let gets = message.stage != Stage::Sending;
         let rank = if gets { message.to } else { message.from };
         self.overhead.as_ref()?.of(rank, message.bytes, gets)
     }
 
     /// Returns the time to add `bytes` bytes to a receiver's own data [s].
-    pub(crate) fn sum(&self, bytes: u64) -> f64 {
+    pub(super) fn sum(&self, bytes: u64) -> f64 {
         bytes as f64 / self.transport.sum
     }
 
@@ -280,7 +280,7 @@ impl RankRoutes {
     }
 
     /// Returns the route of transfers from one rank to another.
-    pub(crate) fn way(
+    pub(super) fn way(
         &mut self,
         network: &mut Network<ActivityId>,
         from: u32,
@@ -386,7 +386,7 @@ pub(crate) enum IdleCores {
 impl Overhead {
     /// Returns the cores that a message of `bytes` bytes uses at `rank`, and for how long [core-s]; `gets` is true at the
     /// receiver, false at the sender. `None` if the message needs no core time. Switches need no cores.
-    pub(crate) fn of(&self, rank: u32, bytes: u64, gets: bool) -> Option<(Cores, f64)> {
+    pub(super) fn of(&self, rank: u32, bytes: u64, gets: bool) -> Option<(Cores, f64)> {
         let adds = gets && rank >= self.servers;
         let update = if adds { self.update * bytes as f64 } else { 0.0 };
         let seconds = self.cost.seconds(bytes as f64) + update;
@@ -396,7 +396,7 @@ impl Overhead {
 
     /// Returns the same overhead on copies of the cores. The copies are added to `network` and `stations`, and nothing else
     /// uses them.
-    pub(crate) fn alone(
+    pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,
         stations: &mut IdVec<StationId, Service>,

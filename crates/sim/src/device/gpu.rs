@@ -109,7 +109,7 @@ impl Occupied {
     }
 
     /// Ends all kernels.
-    pub(crate) fn clear(&mut self, now: Time) {
+    pub(super) fn clear(&mut self, now: Time) {
         self.pass(now);
         self.loader.1 = 0;
         self.sorts.iter_mut().for_each(|(_, number)| *number = 0);
@@ -153,7 +153,7 @@ impl Buffers {
     }
 
     /// Gives all buffers back.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.used = 0;
     }
 
@@ -211,7 +211,7 @@ impl Sums {
     }
 
     /// Forgets all gradients and sums.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.restart();
         self.compressing.clear();
     }

@@ -12,7 +12,7 @@ use crate::ids::{CommunicatorId, DeviceId, JobId, PartId};
 
 impl Jobs {
     /// Returns the averages of the models of job copy `j`; `None` if its model copies do not average their models.
-    pub(crate) fn averages(&self, j: JobId) -> Option<&Averages> {
+    pub(super) fn averages(&self, j: JobId) -> Option<&Averages> {
         self.communicators.averages[self.jobs[j].parts.averages].first()
     }
 
@@ -22,14 +22,14 @@ impl Jobs {
 
     /// Begins the wait of device `d`, which has trained for a period, for the average before its own correction; returns false if
     /// the reference model is up to date already.
-    pub(crate) fn awaits_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
+    pub(super) fn awaits_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let step = self.devices[d].next;
         self.await_average_of(env, d, step)
     }
 
     /// Begins the wait of device `d`, which has corrected its model, for the average with this correction; returns false if
     /// learners do not wait for it, or if it is done.
-    pub(crate) fn awaits_own_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
+    pub(super) fn awaits_own_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Device { next, job, .. } = self.devices[d];
         let waits = self.averages(job).is_some_and(|run| !run.overlap);
         waits && self.await_average_of(env, d, next + 1)
@@ -59,7 +59,7 @@ impl Jobs {
     }
 
     /// Begins the correction of the model of device `d`, whose reference model is up to date.
-    pub(crate) fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
         self.begin_averaging(env, d);
         let j = self.devices[d].job;
         let Some(run) = self.averages(j) else {
@@ -134,7 +134,7 @@ impl Jobs {
     }
 
     /// Begins to update the reference models of job copy `j`, since every GPU has the sum of corrections.
-    pub(crate) fn exchanged(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn exchanged(&mut self, env: &mut Env, j: JobId) {
         let Some(run) = self.averages(j) else {
             return broken("only learners that average models come here");
         };

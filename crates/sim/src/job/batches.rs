@@ -12,7 +12,7 @@ use crate::ids::{DeviceId, Ids, LoaderId, WorkerId};
 
 impl Jobs {
     /// Lets device `d` take a batch; if the queue has none, the device begins to wait for one.
-    pub(crate) fn want_batch(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn want_batch(&mut self, env: &mut Env, d: DeviceId) {
         let l = self.devices[d].loader;
         if self.loaders.has_batch_for(env, l) {
             self.take_batch(env, d);
@@ -24,14 +24,14 @@ impl Jobs {
     }
 
     /// Records that device `d` has nothing to compute until it gets a batch.
-    pub(crate) fn starve(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn starve(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         (device.state, device.since) = (State::Starving, env.now);
         self.loaders[device.loader].queue.begin_wait(env.now);
         self.trace_device(env, d, "starving");
     }
 
-    pub(crate) fn take_batch(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn take_batch(&mut self, env: &mut Env, d: DeviceId) {
         if self.devices[d].input.host.is_some() {
             return self.serve_host(env, d);
         }
@@ -43,7 +43,7 @@ impl Jobs {
     }
 
     /// Takes a batch for `step` of device `d` from its loader's queue; returns the number of samples that the batch lacks.
-    pub(crate) fn take_from_queue(&mut self, env: &mut Env, d: DeviceId, step: u64) -> u64 {
+    pub(super) fn take_from_queue(&mut self, env: &mut Env, d: DeviceId, step: u64) -> u64 {
         let device = &self.devices[d];
         let (l, job) = (device.loader, &mut self.jobs[device.job]);
         let loader = &mut self.loaders[l];
@@ -97,7 +97,7 @@ impl Jobs {
 
     /// Ends the wait of device `d` for a batch, which worker `w` has completed. If the device polls, `slept` is the time from
     /// the completion of the batch to the poll that found it.
-    pub(crate) fn end_starving(
+    pub(super) fn end_starving(
         &mut self,
         env: &mut Env,
         d: DeviceId,
@@ -134,7 +134,7 @@ impl Jobs {
     }
 
     /// Ends the wait of device `d` and of its host for a batch, because the job copy ends or stops.
-    pub(crate) fn stop_waiting(&mut self, env: &Env, d: DeviceId) {
+    pub(super) fn stop_waiting(&mut self, env: &Env, d: DeviceId) {
         let device = &mut self.devices[d];
         let loader = &mut self.loaders[device.loader];
         if device.state == State::Starving {
@@ -150,7 +150,7 @@ impl Jobs {
 
 impl Jobs {
     /// Begins to copy the batch of device `d` to the device, if its trainer copies batches; otherwise begins the step.
-    pub(crate) fn use_batch(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn use_batch(&mut self, env: &mut Env, d: DeviceId) {
         let missing = self.devices[d].input.missing;
         if !self.copy_batch(env, d, missing) {
             return self.begin_on_batch(env, d);
@@ -161,7 +161,7 @@ impl Jobs {
     }
 
     /// Begins to copy a batch that lacks `missing` samples to device `d`; returns false if its trainer copies no batches.
-    pub(crate) fn copy_batch(&mut self, env: &mut Env, d: DeviceId, missing: u64) -> bool {
+    pub(super) fn copy_batch(&mut self, env: &mut Env, d: DeviceId, missing: u64) -> bool {
         let device = &self.devices[d];
         let loader = &self.loaders[device.loader];
         let route = loader.gpus.route(device.model.into());
@@ -192,7 +192,7 @@ impl Jobs {
 impl Jobs {
     /// Lets device `d`, which has a host and may begin its next step, begin the step on the batch that its host has taken, or wait
     /// for that batch.
-    pub(crate) fn next_of_host(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn next_of_host(&mut self, env: &mut Env, d: DeviceId) {
         self.look_ahead(env, d);
         let device = &mut self.devices[d];
         let step = device.next;
@@ -253,7 +253,7 @@ impl Jobs {
     }
 
     /// Lets the host of device `d`, which has waited for a batch, take it. A device that waits too begins its step.
-    pub(crate) fn serve_host(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn serve_host(&mut self, env: &mut Env, d: DeviceId) {
         self.take_ahead(env, d);
         self.look_ahead(env, d);
         if self.devices[d].state == State::Starving {
@@ -277,7 +277,7 @@ impl Jobs {
 
     /// Records that the batch that the host of device `d` copies is on the device, which begins its step if it has waited for this
     /// batch. Begins to copy the next batch.
-    pub(crate) fn copied_ahead(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn copied_ahead(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         if device.state == State::Off {
             // The device's job ended during the copy.

@@ -15,7 +15,7 @@ use crate::ids::{DeviceId, Ids, KernelsId, StationId, TrainerId};
 
 impl Jobs {
     /// Begins a step of device `d`: its threads run in parallel on the node's cores.
-    pub(crate) fn compute_on_cores(
+    pub(super) fn compute_on_cores(
         &mut self,
         env: &mut Env,
         d: DeviceId,
@@ -62,7 +62,7 @@ impl Jobs {
 
     /// Ends threads of the step of device `d`, and frees their cores; returns true if all threads have ended. The time that the
     /// step has waited for cores is recorded.
-    pub(crate) fn end_threads(&mut self, env: &mut Env, d: DeviceId) -> bool {
+    pub(super) fn end_threads(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Some(station) = self.slots_of(d) else { return true };
         let Some(launching) = &mut self.devices[d].launching else {
             broken("a step on cores has trainers");
@@ -98,7 +98,7 @@ impl Jobs {
     }
 
     /// Frees the cores of threads of the step of device `d`, which are cancelled at the same time.
-    pub(crate) fn leave_cores(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn leave_cores(&mut self, env: &mut Env, d: DeviceId) {
         if let Some(station) = self.slots_of(d)
             && let Some(launching) = &mut self.devices[d].launching
         {
@@ -117,14 +117,14 @@ fn leave_slots(env: &mut Env, station: StationId, number: u32) {
 
 impl Jobs {
     /// Records the causes of the wait of device `d` in the timeline.
-    pub(crate) fn trace_causes(&mut self, env: &mut Env, d: DeviceId, segments: &[Segment]) {
+    pub(super) fn trace_causes(&mut self, env: &mut Env, d: DeviceId, segments: &[Segment]) {
         if let (Some(recorder), Some(track)) = (&mut env.recorder, self.devices[d].track) {
             recorder.causes(track, segments);
         }
     }
 
     /// Records in the timeline that device `d` does `name` from now on.
-    pub(crate) fn trace_device(&mut self, env: &mut Env, d: DeviceId, name: &'static str) {
+    pub(super) fn trace_device(&mut self, env: &mut Env, d: DeviceId, name: &'static str) {
         if let (Some(recorder), Some(track)) = (&mut env.recorder, self.devices[d].track) {
             recorder.begin(track, env.now, name);
         }
@@ -143,19 +143,19 @@ impl Jobs {
     }
 
     /// Returns the speed of the slowest GPU of `devices`, relative to its speed without faults.
-    pub(crate) fn slowest_of(&self, devices: Ids<DeviceId>) -> f64 {
+    pub(super) fn slowest_of(&self, devices: Ids<DeviceId>) -> f64 {
         self.devices[devices].iter().map(|device| device.on_gpu.pace).fold(1.0, f64::min)
     }
 
     /// Returns the shared GPU of device `d`; `None` if GPUs are not simulated as shared.
-    pub(crate) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
+    pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
         let device = &self.devices[d];
         self.loaders[device.loader].gpus.shared(device.model.into(), device.stage)
     }
 
     /// Puts the batch of device `d` into a buffer of its GPU. If the device still has a buffer from its last batch, the batch
     /// overwrites that one.
-    pub(crate) fn hold_input(&mut self, d: DeviceId) {
+    pub(super) fn hold_input(&mut self, d: DeviceId) {
         let held = std::mem::replace(&mut self.devices[d].input.holds_input, true);
         if let (false, Some(gpu)) = (held, self.gpu_of(d)) {
             gpu.inputs.take();
@@ -163,7 +163,7 @@ impl Jobs {
     }
 
     /// Frees the buffer of the batch of device `d`, unless the device may train on the batch again.
-    pub(crate) fn leave_input(&mut self, d: DeviceId) {
+    pub(super) fn leave_input(&mut self, d: DeviceId) {
         let device = &mut self.devices[d];
         if self.jobs[device.job].plan.batches.interval != BatchInterval::Every(1.0) {
             return;
@@ -175,7 +175,7 @@ impl Jobs {
     }
 
     /// Begins the computation of device `d` on its GPU, which other devices and loaders may use at the same time.
-    pub(crate) fn compute_on_gpu(&mut self, env: &mut Env, d: DeviceId, delay: Delay) {
+    pub(super) fn compute_on_gpu(&mut self, env: &mut Env, d: DeviceId, delay: Delay) {
         let device = &mut self.devices[d];
         (device.on_gpu.alone, device.on_gpu.kernels) = (delay.span.seconds(), KernelsId::default());
         if let Some(gpu) = self.gpu_of(d) {
@@ -212,7 +212,7 @@ impl Jobs {
 
 impl Jobs {
     /// Begins the host-side work of the trainers of device `d` for a step; returns true if the device computes meanwhile.
-    pub(crate) fn begin_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
+    pub(super) fn begin_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
         if self.devices[d].op.at == 0 {
             // A stage without input of its own begins its step here.
             self.end_wait_for_stage(env.now, d);
@@ -241,7 +241,7 @@ impl Jobs {
     }
 
     /// Frees a core that trainer `t` used; returns the activity that gets it next, if one waits for it.
-    pub(crate) fn leave_launch(&self, env: &mut Env, t: TrainerId) -> Option<Waiting> {
+    pub(super) fn leave_launch(&self, env: &mut Env, t: TrainerId) -> Option<Waiting> {
         let (station, _) = self.trainers[t].cores.slots()?;
         env.stations[station].queue.leave(env.now)
     }
@@ -269,7 +269,7 @@ impl Jobs {
 
     /// Returns whether device `d`, which has finished computing, has to wait for its trainers' threads; if so, begins that
     /// wait.
-    pub(crate) fn awaits_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
+    pub(super) fn awaits_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let device = &mut self.devices[d];
         if device.launching.as_ref().is_none_or(|launching| launching.open == 0) {
             return false;

@@ -17,15 +17,15 @@ use crate::ids::{CommunicatorId, DeviceId, IdVec, Ids, JobId, OfferId, ProgramId
 #[derive(Debug)]
 pub(crate) struct UpdateRun {
     /// Duration of the update at a root, or of the decompression of gradients on each device.
-    pub(crate) span: Span,
+    pub(super) span: Span,
     /// Whether the update happens at a root.
-    pub(crate) root: bool,
+    pub(super) root: bool,
     /// Number of steps from one reduction of gradients to the next; [`forebay_scenario::ENDLESS`] if gradients are not reduced.
-    pub(crate) every: u64,
+    pub(super) every: u64,
     /// Time when the last model copy finished its computation.
-    pub(crate) computed: Option<Time>,
+    pub(super) computed: Option<Time>,
     /// Time when the update began.
-    pub(crate) updating: Option<Time>,
+    pub(super) updating: Option<Time>,
 }
 
 impl UpdateRun {
@@ -36,7 +36,7 @@ impl UpdateRun {
     }
 
     /// Prepares for a new step.
-    pub(crate) fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         (self.computed, self.updating) = (None, None);
     }
 
@@ -48,7 +48,7 @@ impl UpdateRun {
 
 impl Jobs {
     /// Offers for reduction the gradients that device `d` has computed in a piece of the step.
-    pub(crate) fn offer_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
+    pub(super) fn offer_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let j = self.devices[d].job;
         self.note_offer(env, d, piece);
         if self.jobs[j].learners.number > 1 {
@@ -59,7 +59,7 @@ impl Jobs {
 
     /// Lets the GPU of device `d` exchange the gradients of a piece: pushes them to its servers, if it has any, and starts the
     /// collectives of the piece's buckets in its communicators, if it has any.
-    pub(crate) fn exchange_piece(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
+    pub(super) fn exchange_piece(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let Device { job, next: step, .. } = self.devices[d];
         if let Some(offered) = self.offered(d, piece) {
             return self.begin_exchange_of(env, d, offered.exchange);
@@ -72,7 +72,7 @@ impl Jobs {
     }
 
     /// Begins the collectives with which a step of job copy `j` starts: broadcasts of a root's parameters.
-    pub(crate) fn begin_collectives(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn begin_collectives(&mut self, env: &mut Env, j: JobId) {
         for c in self.jobs[j].parts.communicators {
             self.communicators.begin_next(env, c);
         }
@@ -103,13 +103,13 @@ impl Jobs {
     }
 
     /// Returns whether all collectives that ranks of job copy `j` have started are over.
-    pub(crate) fn are_reduced(&self, j: JobId) -> bool {
+    pub(super) fn are_reduced(&self, j: JobId) -> bool {
         let mut all = self.communicators.all[self.jobs[j].parts.communicators].iter();
         all.all(|communicator| communicator.is_over())
     }
 
     /// Returns whether job copy `j`, whose model copies have all computed, must wait for gradients; if so, begins that wait.
-    pub(crate) fn awaits_gradients(&mut self, env: &mut Env, j: JobId) -> bool {
+    pub(super) fn awaits_gradients(&mut self, env: &mut Env, j: JobId) -> bool {
         if self.are_reduced(j) && self.jobs[j].update.span == Span::ZERO {
             self.end_reductions(j);
             return false;
@@ -161,7 +161,7 @@ impl Jobs {
 impl Jobs {
     /// Returns whether device `d` has to wait before it computes: for parameters from the servers, or for a checkpoint. If so,
     /// begins this wait; otherwise records that the computation begins.
-    pub(crate) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
+    pub(super) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let parts = self.jobs[self.devices[d].job].parts;
         let there = !self.recoveries.is_saving(parts.checkpoints) && self.has_parameters(d);
         if there {
@@ -181,7 +181,7 @@ impl Jobs {
 
     /// Begins the update of job copy `j`, whose devices have all computed, if all gradients are reduced. The root applies the
     /// gradients, or every device decompresses them.
-    pub(crate) fn begin_update(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn begin_update(&mut self, env: &mut Env, j: JobId) {
         if !self.are_reduced(j) {
             return;
         }
@@ -203,7 +203,7 @@ impl Jobs {
 
     /// Records the time of an update of job copy `j` that began at `start`. Either all devices computed, or only the root
     /// computed and the other devices stalled until it had finished.
-    pub(crate) fn account_for_update(&mut self, now: Time, j: JobId, start: Time) {
+    pub(super) fn account_for_update(&mut self, now: Time, j: JobId, start: Time) {
         let job = &mut self.jobs[j];
         if start == now {
             return;
@@ -231,7 +231,7 @@ impl Jobs {
 
 impl Jobs {
     /// Hands the gradients of a piece from device `d` to its GPU, which adds them to the gradients of the GPU's other learners.
-    pub(crate) fn add_to_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
+    pub(super) fn add_to_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if let Some(gpu) = self.gpu_of(d) {
             gpu.sums.add(piece);
         }
@@ -270,7 +270,7 @@ impl Jobs {
 
     /// Queues the summed gradients of a piece for compression on the GPU of device `d`. If they are not compressed, starts to
     /// exchange them at once.
-    pub(crate) fn compress_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
+    pub(super) fn compress_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if self.compress_seconds(d, piece) == 0.0 {
             return self.exchange_piece(env, d, piece);
         }
@@ -293,7 +293,7 @@ impl Jobs {
 
     /// Returns bucket number `piece` of those that device `d`, a stage of a learner, offers to the sums of its GPU; `None` if the
     /// device computes on whole batches.
-    pub(crate) fn offered(&self, d: DeviceId, piece: u32) -> Option<Offered> {
+    pub(super) fn offered(&self, d: DeviceId, piece: u32) -> Option<Offered> {
         let Device { job, program, .. } = self.devices[d];
         self.jobs[job]
             .spread
@@ -303,7 +303,7 @@ impl Jobs {
     }
 
     /// Returns the number of pieces of a step after which device `d` offers gradients.
-    pub(crate) fn pieces_of(&self, d: DeviceId) -> usize {
+    pub(super) fn pieces_of(&self, d: DeviceId) -> usize {
         let Device { job, program, .. } = self.devices[d];
         let JobRun { spread, plan, .. } = &self.jobs[job];
         spread.offered.get(ProgramId::new(program)).map_or(plan.pieces.number(), IdVec::len)

@@ -89,14 +89,14 @@ pub(crate) struct Batches {
 pub(crate) struct OpenSteps {
     /// If model copies can be at different steps, or hosts take batches ahead: number of fresh samples of each step in
     /// progress.
-    pub(crate) fresh: BTreeMap<u64, u64>,
+    pub(super) fresh: BTreeMap<u64, u64>,
     /// Steps in progress on smaller batches.
-    pub(crate) smaller: Vec<SmallerBatch>,
+    pub(super) smaller: Vec<SmallerBatch>,
 }
 
 /// A model copy's step on a batch that is smaller than a full one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SmallerBatch {
+pub(super) struct SmallerBatch {
     model: u32,
     step: u64,
     /// Number of samples that the batch lacks, compared with a full one.
@@ -105,7 +105,7 @@ pub(crate) struct SmallerBatch {
 
 impl JobRun {
     /// Returns the number of model copies that are in use.
-    pub(crate) fn models(&self) -> u32 {
+    pub(super) fn models(&self) -> u32 {
         match &self.tally {
             Tally::Together(barrier) => barrier.parties() / self.stages(),
             Tally::Apart(apart) => apart.models(),
@@ -118,23 +118,23 @@ impl JobRun {
     }
 
     /// Remembers that the batch of `model` in `step` lacks `missing` samples.
-    pub(crate) fn add_smaller(&mut self, model: u32, step: u64, missing: u64) {
+    pub(super) fn add_smaller(&mut self, model: u32, step: u64, missing: u64) {
         self.open.smaller.push(SmallerBatch { model, step, missing });
     }
 
     /// Returns whether any step in progress has a smaller batch.
-    pub(crate) fn has_smaller_batch(&self) -> bool {
+    pub(super) fn has_smaller_batch(&self) -> bool {
         !self.open.smaller.is_empty()
     }
 
     /// Returns the number of samples that the batch of `model` lacks in `step`.
-    pub(crate) fn missing(&self, model: u32, step: u64) -> u64 {
+    pub(super) fn missing(&self, model: u32, step: u64) -> u64 {
         let of = |smaller: &&SmallerBatch| smaller.model == model && smaller.step == step;
         self.open.smaller.iter().find(of).map_or(0, |smaller| smaller.missing)
     }
 
     /// Returns the time of an operation on a batch that lacks `missing` samples; on a full batch it takes `full`.
-    pub(crate) fn time_of_smaller(&self, full: Delay, missing: u64) -> Delay {
+    pub(super) fn time_of_smaller(&self, full: Delay, missing: u64) -> Delay {
         let of = |batch: u64| self.plan.step.seconds(batch as f64);
         let part = of(self.plan.batch - missing) / of(self.plan.batch);
         if missing == 0 || !part.is_finite() {
@@ -150,22 +150,22 @@ impl JobRun {
     }
 
     /// Returns whether model copies can be at different steps.
-    pub(crate) fn ranks_may_diverge(&self) -> bool {
+    pub(super) fn ranks_may_diverge(&self) -> bool {
         self.plan.counts_late || self.trains_apart()
     }
 
     /// Returns whether fresh samples are counted when a device takes them, instead of when their step is complete.
-    pub(crate) fn counts_taken(&self) -> bool {
+    pub(super) fn counts_taken(&self) -> bool {
         !self.ranks_may_diverge() && self.plan.batches.ahead == 0
     }
 
     /// Returns whether each model copy goes on by itself, whatever step the others are at.
-    pub(crate) fn trains_apart(&self) -> bool {
+    pub(super) fn trains_apart(&self) -> bool {
         self.tally.apart().is_some()
     }
 
     /// Counts `samples` fresh samples that model copy `model` takes for `step`.
-    pub(crate) fn add_fresh(&mut self, model: u32, step: u64, samples: u64) {
+    pub(super) fn add_fresh(&mut self, model: u32, step: u64, samples: u64) {
         let at_once = self.counts_taken();
         match &mut self.tally {
             Tally::Apart(apart) => apart.add_fresh(model, step, samples),
@@ -177,38 +177,38 @@ impl JobRun {
     }
 
     /// Returns whether a model copy may begin `step`, given the progress of the other model copies.
-    pub(crate) fn may_begin(&self, step: u64) -> bool {
+    pub(super) fn may_begin(&self, step: u64) -> bool {
         let round = step - step % self.plan.period;
         let others = self.trains_apart() || round < self.steps.completed() + self.plan.window;
         others && step < self.learners.held_at
     }
 
     /// Returns whether all model copies wait for each other when `steps` steps are complete.
-    pub(crate) fn meets_after(&self, steps: u64) -> bool {
+    pub(super) fn meets_after(&self, steps: u64) -> bool {
         self.plan.window == 1
             && (steps.is_multiple_of(self.plan.period) || steps == self.plan.goal.steps)
     }
 
     /// Returns whether all model copies have waited for each other after the last complete step, so that none has begun a later
     /// step.
-    pub(crate) fn is_in_step(&self) -> bool {
+    pub(super) fn is_in_step(&self) -> bool {
         !self.trains_apart() && self.meets_after(self.steps.completed())
     }
 
     /// Returns whether `step` comes right after the job's last step, and no model copy may begin such a step.
-    pub(crate) fn is_beyond(&self, step: u64) -> bool {
+    pub(super) fn is_beyond(&self, step: u64) -> bool {
         step == self.plan.goal.steps && !self.goes_beyond()
     }
 
     /// Returns whether a single model copy may do more steps than the job's number of steps: it may if the job counts the steps
     /// of all model copies together.
-    pub(crate) fn goes_beyond(&self) -> bool {
+    pub(super) fn goes_beyond(&self) -> bool {
         self.tally.apart().is_some_and(|apart| apart.goes_beyond)
     }
 
     /// Returns the number of samples in `step` of `model` after the step has ended, and drops the entry for a smaller batch in
     /// that step.
-    pub(crate) fn take_samples(&mut self, model: u32, step: u64) -> u64 {
+    pub(super) fn take_samples(&mut self, model: u32, step: u64) -> u64 {
         let missing = self.missing(model, step);
         self.open.smaller.retain(|smaller| smaller.model != model || smaller.step != step);
         self.plan.batch - missing
@@ -216,7 +216,7 @@ impl JobRun {
 
     /// Returns the number of samples in the step that all model copies have just completed, and drops the entries for smaller
     /// batches in that step.
-    pub(crate) fn samples_of_step(&mut self) -> u64 {
+    pub(super) fn samples_of_step(&mut self) -> u64 {
         let step = self.steps.completed();
         let full = self.plan.batch * u64::from(self.models());
         let missing = self.open.smaller.iter().filter(|smaller| smaller.step == step);

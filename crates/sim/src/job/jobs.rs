@@ -43,7 +43,7 @@ impl Jobs {
     }
 
     /// Returns whether the run goes on until this job copy has finished.
-    pub(crate) fn must_finish(&self, run: &JobRun) -> bool {
+    pub(super) fn must_finish(&self, run: &JobRun) -> bool {
         self.until.is_none_or(|job| run.job == job)
     }
 
@@ -81,7 +81,7 @@ pub(crate) struct Waiting {
 impl Jobs {
     /// Schedules, after a job copy has ended, the start of the job copies for which all awaited jobs have now ended.
     #[cold]
-    pub(crate) fn release_jobs(&mut self, env: &mut Env) {
+    pub(super) fn release_jobs(&mut self, env: &mut Env) {
         let jobs = &self.jobs;
         let over = |of: &usize| jobs.iter().all(|run| run.job != *of || run.finished);
         let ready = |waiting: &mut Waiting| waiting.after.iter().all(over);

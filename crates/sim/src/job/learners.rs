@@ -18,8 +18,8 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct LearnersRun {
     /// Current number of learners on each GPU; `most` is the maximum.
-    pub(crate) number: u32,
-    pub(crate) most: u32,
+    pub(super) number: u32,
+    pub(super) most: u32,
     /// The policy that chooses the number of learners; `None` once it has decided.
     tuning: Option<Tuning>,
     /// Time and step at which the current throughput window began.
@@ -29,7 +29,7 @@ pub(crate) struct LearnersRun {
     /// Number of learners on each GPU after the next change, which happens when all learners stand still.
     next: u32,
     /// Step that no learner begins before the next change of the number of learners.
-    pub(crate) held_at: u64,
+    pub(super) held_at: u64,
     tried: Vec<LearnersTried>,
 }
 
@@ -49,17 +49,17 @@ impl LearnersRun {
 
     /// Returns whether the policy may still change the number of learners.
     #[inline]
-    pub(crate) fn may_change(&self) -> bool {
+    pub(super) fn may_change(&self) -> bool {
         self.tuning.is_some() || self.held_at != NEVER
     }
 
     /// Begins a throughput window at `now`, after `completed` complete steps.
-    pub(crate) fn begin_window(&mut self, now: Time, completed: u64) {
+    pub(super) fn begin_window(&mut self, now: Time, completed: u64) {
         self.since = (now, completed);
     }
 
     /// Returns whether the throughput window ends after `completed` complete steps.
-    pub(crate) fn is_due(&self, completed: u64) -> bool {
+    pub(super) fn is_due(&self, completed: u64) -> bool {
         let window = |tuning: &Tuning| completed == self.since.1.saturating_add(tuning.window);
         self.held_at == NEVER && self.tuning.as_ref().is_some_and(window)
     }
@@ -77,7 +77,7 @@ impl LearnersRun {
     }
 
     /// Returns the final number of learners and the numbers tried, as parts of the outcome.
-    pub(crate) fn outcome(&self) -> LearnersOutcome {
+    pub(super) fn outcome(&self) -> LearnersOutcome {
         LearnersOutcome {
             per_gpu: self.number,
             tried: self.tried.clone(),
@@ -88,7 +88,7 @@ impl LearnersRun {
 
 impl Jobs {
     /// Lets the policy of job copy `j` decide on the number of learners, from the throughput of the last window.
-    pub(crate) fn look_at_throughput(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn look_at_throughput(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let (completed, models) = (job.steps.completed(), job.models());
         let run = &mut job.learners;
@@ -118,7 +118,7 @@ impl Jobs {
 
     /// Changes the number of learners of job copy `j` after a step or an average of models, if all learners stand still for the
     /// change; then lets the learners go on.
-    pub(crate) fn resume_learners(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn resume_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &self.jobs[j];
         let held_at = job.learners.held_at;
         let done = || job.steps.completed() == held_at;

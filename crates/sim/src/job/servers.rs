@@ -27,20 +27,20 @@ impl Jobs {
     }
 
     /// Returns the exchange with parameter servers and the number of each worker that exchanges for device `d`.
-    pub(crate) fn exchanges_of(&self, d: DeviceId) -> impl Iterator<Item = (&ServerRun, u32)> {
+    pub(super) fn exchanges_of(&self, d: DeviceId) -> impl Iterator<Item = (&ServerRun, u32)> {
         let all = &self.communicators;
         let workers = all.workers[self.workers_of(d)].iter();
         workers.map(|of| (&all.servers[of.servers], of.worker))
     }
 
     /// Returns whether device `d` has all parameters for its next step.
-    pub(crate) fn has_parameters(&self, d: DeviceId) -> bool {
+    pub(super) fn has_parameters(&self, d: DeviceId) -> bool {
         let next = self.devices[d].next;
         self.exchanges_of(d).all(|(servers, worker)| servers.may_begin(worker, next))
     }
 
     /// Records that device `d` begins to compute for its step.
-    pub(crate) fn begin_exchange(&mut self, now: Time, d: DeviceId) {
+    pub(super) fn begin_exchange(&mut self, now: Time, d: DeviceId) {
         let next = self.devices[d].next;
         for w in self.workers_of(d) {
             let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
@@ -50,7 +50,7 @@ impl Jobs {
 
     /// Lets the workers of job copy `j` pull their first parameters, if it has servers; after a failure only workers that are not
     /// too far ahead may pull.
-    pub(crate) fn pull_all(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn pull_all(&mut self, env: &mut Env, j: JobId) {
         for s in self.jobs[j].parts.servers {
             let servers = &mut self.communicators.servers[s];
             let (workers, shards) = (servers.begin_all(), servers.all());
@@ -64,7 +64,7 @@ impl Jobs {
 
     /// Notes that device `d` has computed a piece of a step, whose gradients its GPU pushes as soon as it has those of all its
     /// learners.
-    pub(crate) fn note_offer(&mut self, env: &Env, d: DeviceId, piece: u32) {
+    pub(super) fn note_offer(&mut self, env: &Env, d: DeviceId, piece: u32) {
         if piece as usize + 1 == self.pieces_of(d) {
             self.note_computed(env.now, d);
         }
@@ -79,7 +79,7 @@ impl Jobs {
     }
 
     /// Pushes the buckets of a piece of a step whose gradients the GPU of device `d` has.
-    pub(crate) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
+    pub(super) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let made = self.jobs[self.devices[d].job].plan.pieces.of_exchange(piece).made;
         for w in self.workers_of(d) {
             self.push_buckets(env, w, made);
@@ -87,7 +87,7 @@ impl Jobs {
     }
 
     /// Pushes the next bucket of device `d`, which has gradients of experts or of other parameters.
-    pub(crate) fn push_bucket(&mut self, env: &mut Env, d: DeviceId, experts: bool) {
+    pub(super) fn push_bucket(&mut self, env: &mut Env, d: DeviceId, experts: bool) {
         self.note_computed(env.now, d);
         for w in self.workers_of(d) {
             if self.communicators.workers[w].experts == experts {
@@ -267,7 +267,7 @@ impl Jobs {
 
     /// Ends `step` of model copy `model` of job copy `j`, whose model copies train by themselves; returns true if this ends the
     /// job.
-    pub(crate) fn end_own_step(&mut self, env: &mut Env, j: JobId, model: u32, step: u64) -> bool {
+    pub(super) fn end_own_step(&mut self, env: &mut Env, j: JobId, model: u32, step: u64) -> bool {
         let counted = self.count_own_step(env, j, model, step);
         if counted == Counted::Step {
             self.save_if_due(env, j);
@@ -298,7 +298,7 @@ impl Jobs {
 
     /// Records in the timeline how many bytes are in transfer and by how many exchanges the fastest worker is ahead of the
     /// slowest.
-    pub(crate) fn trace_servers(&mut self, env: &mut Env, s: ServersId) {
+    pub(super) fn trace_servers(&mut self, env: &mut Env, s: ServersId) {
         let servers = &self.communicators.servers[s];
         if let (Some(recorder), Some(tracks)) = (&mut env.recorder, servers.tracks) {
             recorder.count(tracks.moving, env.now, servers.moving() as f64);

@@ -14,13 +14,13 @@ use crate::ids::{DeviceId, JobId};
 
 impl Jobs {
     /// Begins the training of job copy `j`.
-    pub(crate) fn start_job(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn start_job(&mut self, env: &mut Env, j: JobId) {
         self.begin_recovery(env, j);
         self.set_going(env, j);
     }
 
     /// Starts the workers and devices of job copy `j`, at the beginning of training or after a restart.
-    pub(crate) fn set_going(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn set_going(&mut self, env: &mut Env, j: JobId) {
         for l in self.jobs[j].parts.loaders {
             self.loaders.wake_all(l);
         }
@@ -51,7 +51,7 @@ impl Jobs {
 
     /// Lets device `d` begin the program of its next step if the device is between steps and may begin, given how far other
     /// devices are.
-    pub(crate) fn try_start(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn try_start(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
         let between = device.state == State::Idle && device.op.at == 0;
@@ -63,7 +63,7 @@ impl Jobs {
     }
 
     /// Lets device `d`, which may begin its next step, take its next batch, or keep its present batch for one more step.
-    pub(crate) fn next_batch(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn next_batch(&mut self, env: &mut Env, d: DeviceId) {
         if self.jobs[self.devices[d].job].plan.window > 1 {
             self.end_gate_wait(env.now, d);
         }
@@ -81,7 +81,7 @@ impl Jobs {
     }
 
     /// Begins a step of device `d` on the batch that it has taken.
-    pub(crate) fn begin_on_batch(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn begin_on_batch(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         device.input.on_batch += 1;
         if device.input.missing > 0 {
@@ -93,7 +93,7 @@ impl Jobs {
 
     /// Begins a computation of device `d` that takes `delay` without jitter and faults; the timeline calls it `name`. `kernels`
     /// says whether it runs kernels of the model, which may share the GPU with others.
-    pub(crate) fn compute_for(
+    pub(super) fn compute_for(
         &mut self,
         env: &mut Env,
         d: DeviceId,
@@ -151,14 +151,14 @@ impl Jobs {
 
     /// Lets device `d` go on to its next step. The step that it leaves counts as done once the parameter servers have added its
     /// gradients.
-    pub(crate) fn go_on(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn go_on(&mut self, env: &mut Env, d: DeviceId) {
         self.leave_step(env, d);
         self.trace_device(env, d, "waiting");
         self.try_start(env, d);
     }
 
     /// Ends the step of device `d`: device and trainer have finished.
-    pub(crate) fn end_step(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn end_step(&mut self, env: &mut Env, d: DeviceId) {
         let step = self.leave_step(env, d);
         let device = &mut self.devices[d];
         let (j, model) = (device.job, device.model);
@@ -171,7 +171,7 @@ impl Jobs {
     }
 
     /// Counts the step of device `d`, which has finished it and stays in it.
-    pub(crate) fn count_step(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn count_step(&mut self, env: &mut Env, d: DeviceId) {
         self.leave_input(d);
         let device = &mut self.devices[d];
         (device.state, device.since) = (State::Idle, env.now);
@@ -205,7 +205,7 @@ impl Jobs {
 
     /// Ends a step of job copy `j`, which all devices have finished: records the step, and then ends the job, begins a
     /// checkpoint or goes on to the next step.
-    pub(crate) fn end_of_step(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn end_of_step(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let samples = job.samples_of_step();
         let fresh = job.open.fresh.remove(&job.steps.completed()).unwrap_or_default();
@@ -232,7 +232,7 @@ impl Jobs {
     }
 
     /// Ends job copy `j` if it has reached its goal; returns true if so.
-    pub(crate) fn ends(&mut self, env: &mut Env, j: JobId) -> bool {
+    pub(super) fn ends(&mut self, env: &mut Env, j: JobId) -> bool {
         let job = &self.jobs[j];
         let over = job.steps.completed() == job.plan.goal.steps
             || job.steps.fresh() >= job.plan.goal.fresh;
@@ -246,7 +246,7 @@ impl Jobs {
     }
 
     /// Lets all devices of job copy `j` begin the next step, each as soon as it may.
-    pub(crate) fn next_step(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn next_step(&mut self, env: &mut Env, j: JobId) {
         let in_step = self.jobs[j].is_in_step();
         self.begin_collectives(env, j);
         for d in self.jobs[j].parts.devices {
@@ -258,7 +258,7 @@ impl Jobs {
     }
 
     /// Records a complete step of job copy `j` on `samples` samples.
-    pub(crate) fn record_samples(&mut self, env: &Env, j: JobId, samples: u64) {
+    pub(super) fn record_samples(&mut self, env: &Env, j: JobId, samples: u64) {
         let now = env.now;
         let job = &mut self.jobs[j];
         let mut queue = QueueTotals::default();

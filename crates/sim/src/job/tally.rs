@@ -31,7 +31,7 @@ pub(crate) struct Apart {
     done: u64,
     samples: u64,
     /// Whether a model copy may do more steps than the job has.
-    pub(crate) goes_beyond: bool,
+    pub(super) goes_beyond: bool,
 }
 
 impl Apart {
@@ -43,7 +43,7 @@ impl Apart {
     }
 
     /// Records that one more device of a model copy has ended `step`; returns whether all have.
-    pub(crate) fn arrive(&mut self, model: u32, step: u64) -> bool {
+    pub(super) fn arrive(&mut self, model: u32, step: u64) -> bool {
         if self.parts == 1 {
             return true;
         }
@@ -64,17 +64,17 @@ impl Apart {
     }
 
     /// Returns the number of model copies.
-    pub(crate) fn models(&self) -> u32 {
+    pub(super) fn models(&self) -> u32 {
         self.own.len() as u32
     }
 
     /// Counts `samples` fresh samples that a model copy has taken for `step`.
-    pub(crate) fn add_fresh(&mut self, model: u32, step: u64, samples: u64) {
+    pub(super) fn add_fresh(&mut self, model: u32, step: u64, samples: u64) {
         self.fresh[ModelId::new(model)].push_back((step, samples));
     }
 
     /// Counts `step` of a model copy, with `samples` samples; returns the number of fresh ones.
-    pub(crate) fn end(&mut self, model: u32, step: u64, samples: u64) -> u64 {
+    pub(super) fn end(&mut self, model: u32, step: u64, samples: u64) -> u64 {
         self.done += 1;
         self.samples += samples;
         let model = ModelId::new(model);
@@ -87,7 +87,7 @@ impl Apart {
     }
 
     /// Returns the number of samples in a step of the job if such a step has just been completed; otherwise `None`.
-    pub(crate) fn whole(&mut self) -> Option<u64> {
+    pub(super) fn whole(&mut self) -> Option<u64> {
         let whole = self.done.is_multiple_of(self.own.len() as u64);
         whole.then(|| std::mem::take(&mut self.samples))
     }
@@ -95,7 +95,7 @@ impl Apart {
 
 impl Tally {
     /// Returns the steps of model copies that train by themselves; `None` if they train together.
-    pub(crate) fn apart(&self) -> Option<&Apart> {
+    pub(super) fn apart(&self) -> Option<&Apart> {
         match self {
             Tally::Together(_) => None,
             Tally::Apart(apart) => Some(apart),
@@ -103,12 +103,12 @@ impl Tally {
     }
 
     /// Returns the number of steps of each model copy if they train by themselves; otherwise an empty list.
-    pub(crate) fn own_steps(&self) -> &[u64] {
+    pub(super) fn own_steps(&self) -> &[u64] {
         self.apart().map_or(&[], |apart| apart.own.as_slice())
     }
 
     /// Goes back to the state in which the model copies have done `own` steps, and none is in progress.
-    pub(crate) fn restart(&mut self, own: &[u64]) {
+    pub(super) fn restart(&mut self, own: &[u64]) {
         match self {
             Tally::Together(barrier) => barrier.reset(),
             Tally::Apart(apart) => {

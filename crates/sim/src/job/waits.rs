@@ -13,13 +13,13 @@ use crate::ids::{CommunicatorId, DeviceId, Ids, JobId, WorkerId};
 
 impl Jobs {
     /// Returns the first device of the model copy to which `d` belongs.
-    pub(crate) fn chain_of(&self, d: DeviceId) -> DeviceId {
+    pub(super) fn chain_of(&self, d: DeviceId) -> DeviceId {
         d - self.devices[d].stage
     }
 
     /// Appends to `pieces` the causes of a wait for `peer` from `from` to `to`: while `peer` itself waited for input, the
     /// causes of that wait; otherwise the computation of `peer` from `began` on, and communication before `began`.
-    pub(crate) fn wait_for_peer(
+    pub(super) fn wait_for_peer(
         &self,
         peer: DeviceId,
         began: Time,
@@ -61,7 +61,7 @@ impl Jobs {
     }
 
     /// Records the causes of the wait of device `d` for parameters, which ended at `end`.
-    pub(crate) fn end_parameter_wait(&mut self, env: &mut Env, end: Time, d: DeviceId) {
+    pub(super) fn end_parameter_wait(&mut self, env: &mut Env, end: Time, d: DeviceId) {
         let Device { job, since, .. } = self.devices[d];
         let pieces = self.wait_for_parameters(d, since, end);
         pieces.iter().for_each(|piece| self.jobs[job].steps.add_stall(*piece));
@@ -70,7 +70,7 @@ impl Jobs {
 
     /// Records the causes of the wait of device `d` up to `end`; the device may wait for something else after that. It waits for
     /// the permission to begin a step, for the stage before, or for parameters.
-    pub(crate) fn end_wait_until(&mut self, env: &mut Env, end: Time, d: DeviceId) {
+    pub(super) fn end_wait_until(&mut self, env: &mut Env, end: Time, d: DeviceId) {
         let Device { job, stage, .. } = self.devices[d];
         match stage {
             _ if self.jobs[job].trains_apart() => self.end_parameter_wait(env, end, d),
@@ -81,7 +81,7 @@ impl Jobs {
 
     /// Records the wait of device `d` for the stage before, up to `now`. The cause is the first stage's wait for a batch while
     /// that wait lasted, and the pipeline itself at other times.
-    pub(crate) fn end_wait_for_stage(&mut self, now: Time, d: DeviceId) {
+    pub(super) fn end_wait_for_stage(&mut self, now: Time, d: DeviceId) {
         let device = &self.devices[d];
         let (from, step, j) = (device.since, device.next, device.job);
         let bubble = StallCause::own(Cause::Bubble);
@@ -98,7 +98,7 @@ impl Jobs {
 
     /// Records the wait of device `d` for the permission to begin its next step. In a pipeline, a first stage has waited until
     /// an earlier step left the pipeline; with averaged models, a learner has waited for other learners.
-    pub(crate) fn end_gate_wait(&mut self, now: Time, d: DeviceId) {
+    pub(super) fn end_gate_wait(&mut self, now: Time, d: DeviceId) {
         let device = &mut self.devices[d];
         let job = &mut self.jobs[device.job];
         let cause = job.plan.gate;
@@ -109,14 +109,14 @@ impl Jobs {
     /// Accounts for the activities of job copy `j` up to the end of its last complete step, if pipeline stages overlap or model
     /// copies can be at different steps. Activities for later steps are cut off there; devices that finished early have nothing
     /// left to do.
-    pub(crate) fn close_open(&mut self, j: JobId) {
+    pub(super) fn close_open(&mut self, j: JobId) {
         let end = self.jobs[j].steps.last_end();
         self.close_until(j, end);
     }
 
     /// Accounts for the activities of the devices of job copy `j` up to `end`, if pipeline stages overlap or model copies are
     /// at different steps.
-    pub(crate) fn close_until(&mut self, j: JobId, end: Time) {
+    pub(super) fn close_until(&mut self, j: JobId, end: Time) {
         let loose = self.jobs[j].ranks_may_diverge();
         if self.jobs[j].plan.window == 1 && !loose {
             return;
@@ -191,7 +191,7 @@ fn clip(wait: &Segment, from: Time, to: Time) -> Option<Segment> {
 
 impl Jobs {
     /// Ends the wait of device `d` for the input of `op`, if it waited, and records the causes of the wait.
-    pub(crate) fn end_wait(&mut self, now: Time, d: DeviceId, op: Op) {
+    pub(super) fn end_wait(&mut self, now: Time, d: DeviceId, op: Op) {
         let sent = match op {
             Op::Receive(input) => self.part(d).received[input.number()].pop_front(),
             _ => None,
@@ -213,7 +213,7 @@ impl Jobs {
     }
 
     /// Returns the cause of the wait of device `d` for the input of its current op.
-    pub(crate) fn cause_of_wait(&self, d: DeviceId) -> Cause {
+    pub(super) fn cause_of_wait(&self, d: DeviceId) -> Cause {
         match self.op_of(d) {
             Some(Op::Receive(_)) => Cause::Bubble,
             Some(Op::AwaitSwap) => Cause::Swap,
@@ -270,7 +270,7 @@ impl Jobs {
 
     /// Appends to `pieces` the causes of the wait of device `d` for `peer`: what the model copy of `peer` waited for in that
     /// time, or its computation; the pipeline, if both are stages of one model copy.
-    pub(crate) fn wait_for_rank(
+    pub(super) fn wait_for_rank(
         &self,
         d: DeviceId,
         peer: DeviceId,
@@ -291,7 +291,7 @@ impl Jobs {
     /// Records the waits of the devices of job copy `j`, all of which have ended the step, and the `last` one just now. Each
     /// waited until all devices of its own model copy had done their work, then until all other model copies had, and then for
     /// communication or swaps that a device awaited at the end of its step.
-    pub(crate) fn account_for_ends(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
+    pub(super) fn account_for_ends(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
         let now = env.now;
         let devices = self.jobs[j].parts.devices;
         let stages = self.jobs[j].stages();

@@ -81,7 +81,7 @@ impl Loaders {
 impl Loaders {
     /// Looks up the data that worker `w` requests in `epoch` in the loader's page cache; counts the hit or miss, and returns true
     /// for a hit.
-    pub(crate) fn look_up(&mut self, w: WorkerId, epoch: u64) -> bool {
+    pub(super) fn look_up(&mut self, w: WorkerId, epoch: u64) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
         let Some(used) = &mut loader.caches.page_cache else {
@@ -100,7 +100,7 @@ impl Loaders {
     }
 
     /// Inserts the unit that worker `w` has read into the page cache.
-    pub(crate) fn keep(&mut self, env: &Env, w: WorkerId) {
+    pub(super) fn keep(&mut self, env: &Env, w: WorkerId) {
         let worker = &self.workers[w];
         let unit = worker.location.unit;
         if worker.origin == Origin::PageCache {
@@ -114,7 +114,7 @@ impl Loaders {
 
     /// Returns the route of the bytes that worker `w` reads from the page cache.
     #[cold]
-    pub(crate) fn way_in_cache(&self, w: WorkerId) -> Option<GroupId> {
+    pub(super) fn way_in_cache(&self, w: WorkerId) -> Option<GroupId> {
         let loader = &self.loaders[self.workers[w].loader];
         let used = loader.caches.page_cache.as_ref()?;
         self.storages.caches[used.cache].way
@@ -124,7 +124,7 @@ impl Loaders {
 impl Loaders {
     /// Returns the mount of the storage or tier that the request of worker `w` goes to.
     #[inline]
-    pub(crate) fn mount_of(&self, w: WorkerId) -> &Mount {
+    pub(super) fn mount_of(&self, w: WorkerId) -> &Mount {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
         match worker.origin {
@@ -140,7 +140,7 @@ impl Loaders {
 
     /// Determines the source of the file that worker `w` requests.
     #[cold]
-    pub(crate) fn find_file(&mut self, w: WorkerId) {
+    pub(super) fn find_file(&mut self, w: WorkerId) {
         let worker = &self.workers[w];
         let (file, bytes) = (worker.location.file, worker.request);
         let epoch = self.loaders[worker.loader].source.order.epoch();
@@ -152,7 +152,7 @@ impl Loaders {
     /// the first request of a shard is looked up; later requests have the same source, and a first request that misses brings
     /// the whole shard.
     #[cold]
-    pub(crate) fn find_request(&mut self, env: &mut Env, w: WorkerId, number: u32) {
+    pub(super) fn find_request(&mut self, env: &mut Env, w: WorkerId, number: u32) {
         let shard = &self.shards[w];
         let (file, epoch, unread) = (shard.file, shard.epoch, shard.unread);
         let worker = &self.workers[w];
@@ -206,7 +206,7 @@ impl Loaders {
 
     /// Inserts the data that worker `w` has read into its node's cache on a tier, if the data were missing there.
     #[cold]
-    pub(crate) fn fill(&mut self, env: &mut Env, w: WorkerId) {
+    pub(super) fn fill(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         if worker.origin != Origin::Filling {
             return;
@@ -231,7 +231,7 @@ impl Loaders {
     /// Looks up the next sample of worker `w` in the cache of decoded samples; counts the hit or miss, and returns true for a
     /// hit.
     #[cold]
-    pub(crate) fn is_decoded(&mut self, w: WorkerId) -> bool {
+    pub(super) fn is_decoded(&mut self, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
         let Some(decoded) = &mut loader.caches.decoded else {
@@ -254,7 +254,7 @@ impl Loaders {
 
     /// Inserts the sample that worker `w` has read into the cache of decoded samples.
     #[cold]
-    pub(crate) fn keep_decoded(&mut self, w: WorkerId) {
+    pub(super) fn keep_decoded(&mut self, w: WorkerId) {
         let worker = &self.workers[w];
         let Some(decoded) = &self.loaders[worker.loader].caches.decoded else {
             return broken("only loaders with a cache of decoded samples keep samples there");

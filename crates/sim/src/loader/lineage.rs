@@ -73,12 +73,12 @@ impl Lineage {
 
     /// Records that read number `turn` reads the sample at position `sample` of the data set.
     #[inline(never)]
-    pub(crate) fn locate(&mut self, turn: u64, sample: u64) {
+    pub(super) fn locate(&mut self, turn: u64, sample: u64) {
         self.located.insert(turn, sample);
     }
 
     /// Records that an item is gathered from `parts`, each given by its first turn and its number of samples.
-    pub(crate) fn gather(&mut self, parts: impl Iterator<Item = (u64, u32)>) {
+    pub(super) fn gather(&mut self, parts: impl Iterator<Item = (u64, u32)>) {
         let all = parts.flat_map(|(first, samples)| self.take_item(first, samples.into()));
         let all: Vec<Range<u64>> = all.collect();
         if let Some(run) = all.first() {
@@ -93,7 +93,7 @@ impl Lineage {
 
     /// Records that an item of `samples` samples, read from turn `first` on, is put into the queue.
     #[inline(never)]
-    pub(crate) fn put(&mut self, first: u64, samples: u64, source: &Source) {
+    pub(super) fn put(&mut self, first: u64, samples: u64, source: &Source) {
         if let Some(turns) = &mut self.turns {
             turns.put(first..first + samples);
         }
@@ -159,7 +159,7 @@ impl Lineage {
 
 /// Samples from a loader's queue to the end of the step that trains on them, each known by a number.
 #[derive(Debug)]
-pub(crate) struct Track {
+pub(super) struct Track {
     queue: Queued,
     /// Samples taken for steps that may not be complete, with their model copy and step; `keeps` says whether this list is
     /// needed.
@@ -172,13 +172,13 @@ pub(crate) struct Track {
 
 impl Track {
     /// Returns the track of the samples of a loader of `job`; `keeps` says whether it is needed which ones have passed.
-    pub(crate) fn new(job: &Job, keeps: bool) -> Track {
+    pub(super) fn new(job: &Job, keeps: bool) -> Track {
         let (recent, passed) = (VecDeque::new(), Intervals::default());
         Track { queue: Queued::new(job), recent, keeps, passed }
     }
 
     /// Records that the samples of `run` are put into the queue, in this order.
-    pub(crate) fn put(&mut self, run: Range<u64>) {
+    pub(super) fn put(&mut self, run: Range<u64>) {
         let Track { queue, passed, keeps, .. } = self;
         queue.put(run, |lost| {
             if *keeps {
@@ -188,7 +188,7 @@ impl Track {
     }
 
     /// Records that `samples` samples are taken for `step` of model copy `model`.
-    pub(crate) fn take(&mut self, model: u32, step: u64, samples: u64) {
+    pub(super) fn take(&mut self, model: u32, step: u64, samples: u64) {
         let Track { queue, recent, keeps, .. } = self;
         queue.take(samples, |run| {
             if *keeps {
@@ -199,7 +199,7 @@ impl Track {
 
     /// Lets the samples of complete steps pass, and calls `trained` with each run of them; `steps` returns the number of complete
     /// steps of each model copy. Returns all samples that have passed.
-    pub(crate) fn settle(
+    pub(super) fn settle(
         &mut self,
         steps: impl Fn(u32) -> u64,
         mut trained: impl FnMut(Range<u64>),
@@ -216,7 +216,7 @@ impl Track {
     }
 
     /// Begins again after the samples `passed`, with an empty queue.
-    pub(crate) fn restart(&mut self, passed: &Intervals) {
+    pub(super) fn restart(&mut self, passed: &Intervals) {
         self.queue.clear();
         self.recent.clear();
         self.passed.clone_from(passed);
@@ -225,7 +225,7 @@ impl Track {
 
 /// The samples in a loader's queue, in the order in which trainers take them.
 #[derive(Debug)]
-pub(crate) enum Queued {
+pub(super) enum Queued {
     /// A sample leaves the queue when it is taken. The first `unread` samples were never read, because the queue was filled at
     /// the start.
     Bounded { unread: u64, samples: VecDeque<Range<u64>> },
@@ -235,7 +235,7 @@ pub(crate) enum Queued {
 
 /// A slot of a circular queue.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(super) struct Slot {
     /// Position of the sample; `None` if it was never read, because the queue was filled at the start.
     sample: Option<u64>,
     is_taken: bool,
@@ -243,7 +243,7 @@ pub(crate) struct Slot {
 
 impl Queued {
     /// Returns the samples in the queue of a loader of `job` at the start: those that the job prefills.
-    pub(crate) fn new(job: &Job) -> Queued {
+    pub(super) fn new(job: &Job) -> Queued {
         match job.queue {
             QueueKind::Bounded => Queued::Bounded { unread: job.prefill, samples: VecDeque::new() },
             QueueKind::Circular => {
@@ -258,7 +258,7 @@ impl Queued {
 
     /// Puts the samples of `run` into the queue, in this order; calls `lost` with each sample that is overwritten before it was
     /// taken.
-    pub(crate) fn put(&mut self, run: Range<u64>, mut lost: impl FnMut(u64)) {
+    pub(super) fn put(&mut self, run: Range<u64>, mut lost: impl FnMut(u64)) {
         match self {
             Queued::Bounded { samples, .. } => match samples.back_mut() {
                 _ if run.is_empty() => {}
@@ -276,7 +276,7 @@ impl Queued {
     }
 
     /// Takes the next `number` samples; calls `taken` with each run of samples that were read.
-    pub(crate) fn take(&mut self, mut number: u64, mut taken: impl FnMut(Range<u64>)) {
+    pub(super) fn take(&mut self, mut number: u64, mut taken: impl FnMut(Range<u64>)) {
         match self {
             Queued::Bounded { unread, samples } => {
                 let first = number.min(*unread);
@@ -302,7 +302,7 @@ impl Queued {
     }
 
     /// Removes all samples.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         match self {
             Queued::Bounded { unread, samples } => {
                 *unread = 0;

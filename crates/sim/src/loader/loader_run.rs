@@ -13,9 +13,9 @@ use crate::storage::{CacheUse, Decoded, First, Mount, Source, Tiers};
 
 /// A device that waits for a batch.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Waiter {
-    pub(crate) device: DeviceId,
-    pub(crate) since: Time,
+pub(super) struct Waiter {
+    pub(super) device: DeviceId,
+    pub(super) since: Time,
 }
 
 /// Devices that wait for a batch, in order of arrival.
@@ -34,28 +34,28 @@ impl Waiters {
     }
 
     /// Returns the number of devices that wait.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
     /// Returns whether no device waits.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
     /// Returns the device at `place` in the order of arrival.
-    pub(crate) fn get(&self, place: usize) -> Option<&Waiter> {
+    pub(super) fn get(&self, place: usize) -> Option<&Waiter> {
         self.all.get(place)
     }
 
     /// Adds a device that begins to wait.
-    pub(crate) fn add(&mut self, waiter: Waiter) {
+    pub(super) fn add(&mut self, waiter: Waiter) {
         self.all.push_back(waiter);
     }
 
     /// Removes the device that has waited longest and returns it.
-    pub(crate) fn next(&mut self) -> Option<Waiter> {
+    pub(super) fn next(&mut self) -> Option<Waiter> {
         self.all.pop_front()
     }
 
@@ -89,7 +89,7 @@ impl LoaderPlace {
 
     /// Returns the position in the job's reading order of the sample at position `place` of the loader's own order.
     #[inline]
-    pub(crate) fn in_job(self, place: u64) -> u64 {
+    pub(super) fn in_job(self, place: u64) -> u64 {
         place * u64::from(self.loaders) + u64::from(self.rank)
     }
 }
@@ -126,13 +126,13 @@ impl LoaderProgress {
 
     /// Returns the number of samples that may still be started.
     #[inline]
-    pub(crate) fn left(&self) -> u64 {
+    pub(super) fn left(&self) -> u64 {
         self.quota - self.started
     }
 
     /// Counts that a worker starts `samples` samples; returns the number of samples started before.
     #[inline]
-    pub(crate) fn start(&mut self, samples: u64) -> u64 {
+    pub(super) fn start(&mut self, samples: u64) -> u64 {
         let first = self.started;
         self.started += samples;
         self.in_progress += samples;
@@ -214,7 +214,7 @@ impl LoaderGpus {
 
     /// Returns the time of a kernel of the loader on `samples` samples that takes `per_sample` for each of them on the
     /// cluster's first nodes, without faults [s].
-    pub(crate) fn kernel_seconds(&self, per_sample: f64, samples: u32) -> f64 {
+    pub(super) fn kernel_seconds(&self, per_sample: f64, samples: u32) -> f64 {
         per_sample * self.kernel_slowness * f64::from(samples)
     }
 }

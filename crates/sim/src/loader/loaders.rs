@@ -40,13 +40,13 @@ pub(crate) struct Loaders {
     /// Track of the number of samples in each loader's queue, if it is recorded.
     pub(crate) level_tracks: IdVec<LoaderId, Option<u32>>,
     /// Workers that have something to do at this instant.
-    pub(crate) runnable: VecDeque<WorkerId>,
+    pub(super) runnable: VecDeque<WorkerId>,
     /// Number of devices that take batches, over all loaders.
     pub(crate) devices: usize,
     /// Whether there are so many workers that their state does not fit the caches, so that prefetching pays.
     pub(crate) is_far: bool,
     /// For each group of flows, the stage that reads through it; only filled if prefetching pays.
-    pub(crate) readers: Vec<Option<Reader>>,
+    pub(super) readers: Vec<Option<Reader>>,
 }
 
 impl Index<LoaderId> for Loaders {
@@ -142,7 +142,7 @@ impl Loaders {
 
     /// Delivers `item`, which worker `w` has made, to the trainers of loader `l`.
     #[inline(always)]
-    pub(crate) fn deliver(&mut self, env: &mut Env, l: LoaderId, w: WorkerId, item: Item) {
+    pub(super) fn deliver(&mut self, env: &mut Env, l: LoaderId, w: WorkerId, item: Item) {
         let Item { first, samples, sequence, .. } = item;
         if self.loaders[l].requests.is_none() {
             self.enqueue(env, l, w, (first, samples.into()));

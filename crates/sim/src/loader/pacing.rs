@@ -12,7 +12,7 @@ use crate::ids::{DeviceId, LoaderId, WorkerId};
 
 impl Loaders {
     /// Records that a trainer of loader `l` wants a batch, and makes the requests that are due.
-    pub(crate) fn want_request(&mut self, env: &mut Env, l: LoaderId) {
+    pub(super) fn want_request(&mut self, env: &mut Env, l: LoaderId) {
         let Some(requests) = &mut self.loaders[l].requests else {
             return broken("only loaders that make batches on request are asked for them");
         };
@@ -56,7 +56,7 @@ impl Loaders {
 
     /// Gives worker `w` of a first stage its next requested batch; returns false if no batch is requested from the worker, or
     /// if the worker is still starting.
-    pub(crate) fn take_request(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn take_request(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         let (s, l) = (worker.stage, worker.loader);
         let loader = &mut self.loaders[l];
@@ -88,7 +88,7 @@ impl Loaders {
     /// Returns whether the queue of the loader of worker `w` holds enough batches; if so, the worker sleeps before it looks
     /// again.
     #[cold]
-    pub(crate) fn finds_enough(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn finds_enough(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let loader = &mut self.loaders[self.workers[w].loader];
         let Some(polling) = &loader.pacing.polling else { return false };
         let delay = Delay { span: polling.period(), lane: None };
@@ -102,7 +102,7 @@ impl Loaders {
     }
 
     /// Lets worker `w` look at the queue again after its sleep.
-    pub(crate) fn look_again(&mut self, env: &mut Env, w: WorkerId) {
+    pub(super) fn look_again(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &mut self.workers[w];
         worker.phase = Phase::Ready;
         self.loaders[worker.loader].queue.set_blocked(env.now, false);
@@ -112,7 +112,7 @@ impl Loaders {
     /// Promises a sleeping device the batch that worker `w` has put into the queue, and schedules the poll at which that device
     /// will find the batch.
     #[cold]
-    pub(crate) fn promise(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
+    pub(super) fn promise(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
         let loader = &mut self.loaders[l];
         let Some(polling) = &mut loader.pacing.polling else {
             return broken("only devices of loaders that poll are promised batches");
@@ -140,7 +140,7 @@ impl Loaders {
 impl Loaders {
     /// Returns whether worker `w` may look for input; otherwise the worker rests until the tuner calls it.
     #[cold]
-    pub(crate) fn may_work(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn may_work(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let (stage, place) = self.place(w);
         let loader = &mut self.loaders[self.workers[w].loader];
         // A loader that polls and has no tuner lets all workers look.
@@ -154,7 +154,7 @@ impl Loaders {
 
     /// Tells the tuner whether worker `w` has `found` input when it looked for some.
     #[cold]
-    pub(crate) fn tuned_input(&mut self, now: Time, w: WorkerId, found: bool) {
+    pub(super) fn tuned_input(&mut self, now: Time, w: WorkerId, found: bool) {
         let (stage, place) = self.place(w);
         let loader = &mut self.loaders[self.workers[w].loader];
         match &mut loader.pacing.tuner {
@@ -166,7 +166,7 @@ impl Loaders {
 
     /// Tells the tuner that worker `w` has finished its item; if it is time to tune, starts the workers that the tuner calls.
     #[cold]
-    pub(crate) fn tune(&mut self, now: Time, w: WorkerId) {
+    pub(super) fn tune(&mut self, now: Time, w: WorkerId) {
         let (stage, place) = self.place(w);
         let l = self.workers[w].loader;
         let Some(tuner) = &mut self.loaders[l].pacing.tuner else { return };

@@ -97,7 +97,7 @@ impl Loaders {
 
 /// The stage that reads through a group of flows, and the station of the stage's cores, if it has one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader {
+pub(super) struct Reader {
     stage: StageId,
     station: Option<StationId>,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Fetch {
     /// Bytes not yet requested [B].
     left: f64,
     /// Number of range requests made so far.
-    pub(crate) number: u32,
+    pub(super) number: u32,
     /// Number of requests in progress.
     in_progress: u32,
     /// Number of requests whose bytes are being transferred.
@@ -24,7 +24,7 @@ pub(crate) struct Fetch {
 
 /// A range request that is in progress.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Range {
+pub(super) struct Range {
     worker: WorkerId,
     bytes: f64,
     /// Number of the range within its sample.
@@ -78,13 +78,13 @@ impl Fetches {
     }
 
     /// Returns the worker and route of each range of these workers that holds a slot of an I/O queue.
-    pub(crate) fn in_queues(&self, workers: Ids<WorkerId>) -> Vec<(WorkerId, u32)> {
+    pub(super) fn in_queues(&self, workers: Ids<WorkerId>) -> Vec<(WorkerId, u32)> {
         let found = self.ranges.all_if(|of| workers.contains(of.worker) && of.is_in_queue());
         found.into_iter().map(|r| (self.ranges[r].worker, self.ranges[r].way)).collect()
     }
 
     /// Returns the worker and route of range `r` if it waits for a slot of its I/O queue.
-    pub(crate) fn entering(&self, r: RangeId) -> Option<(WorkerId, u32)> {
+    pub(super) fn entering(&self, r: RangeId) -> Option<(WorkerId, u32)> {
         let Range { worker, way, state, .. } = self.ranges[r];
         (state == State::Queued).then_some((worker, way))
     }
@@ -100,7 +100,7 @@ impl Fetches {
 
 impl Loaders {
     /// Fetches the current request of worker `w` in ranges; returns true if the sample is complete.
-    pub(crate) fn fetch_ranges(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn fetch_ranges(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         worker.parts = 1;
         self.fetches.of[w] = Fetch { left: worker.request, ..Fetch::default() };

@@ -13,7 +13,7 @@ use crate::storage::{First, Mount, Origin, RequestLatency, Routes, ServiceModel}
 impl Loaders {
     /// Begins to read the current sample of worker `w`; returns true if the sample is there already.
     #[inline]
-    pub(crate) fn begin_read(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn begin_read(&mut self, env: &mut Env, w: WorkerId) -> bool {
         self.locate(env, w);
         let loader = &self.loaders[self.workers[w].loader];
         if let Some(first) = loader.features.plain {
@@ -99,7 +99,7 @@ impl Loaders {
 
     /// Sends the current request to the storage, which may refuse it; returns true if the sample is complete.
     #[inline]
-    pub(crate) fn ask_again(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn ask_again(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         if worker.request > self.loaders[worker.loader].source.most {
             return self.fetch_ranges(env, w);
@@ -142,7 +142,7 @@ impl Loaders {
         self.workers[w].location.way = route;
     }
 
-    pub(crate) fn open(&mut self, env: &mut Env, w: WorkerId, station: StationId) -> bool {
+    pub(super) fn open(&mut self, env: &mut Env, w: WorkerId, station: StationId) -> bool {
         self.enter(env, w, Phase::Opening, Cause::Open);
         let station = &mut env.stations[station];
         let visit = Waiting { activity: ActivityId::Worker(w), delay: station.service, pace: None };
@@ -152,7 +152,7 @@ impl Loaders {
         false
     }
 
-    pub(crate) fn opened(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn opened(&mut self, env: &mut Env, w: WorkerId) -> bool {
         if let Some(station) = self.mount_of(w).station {
             env.served(station);
         }
@@ -160,7 +160,7 @@ impl Loaders {
     }
 
     #[inline]
-    pub(crate) fn wait_for_first_byte(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn wait_for_first_byte(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Some(delay) = self.first_byte_after(env, w) else { return self.first_byte(env, w) };
         self.enter(env, w, Phase::Latency, Cause::Latency);
         env.after(delay, Event::Waited(ActivityId::Worker(w)));
@@ -170,7 +170,7 @@ impl Loaders {
     /// Returns the latency to the first byte of one more request of worker `w`, and counts that request; returns `None` if the
     /// storage has no latency.
     #[inline(always)]
-    pub(crate) fn first_byte_after(&mut self, env: &mut Env, w: WorkerId) -> Option<Delay> {
+    pub(super) fn first_byte_after(&mut self, env: &mut Env, w: WorkerId) -> Option<Delay> {
         let delay = match &self.mount_of(w).latency {
             RequestLatency::None => return None,
             RequestLatency::Constant(delay) => *delay,
@@ -188,7 +188,7 @@ impl Loaders {
     }
 
     #[inline]
-    pub(crate) fn first_byte(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn first_byte(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
         if loader.features.plain.is_some() {
@@ -212,7 +212,7 @@ impl Loaders {
     }
 
     /// Handles the arrival of a request's bytes; returns true if the sample is complete.
-    pub(crate) fn transferred(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn transferred(&mut self, env: &mut Env, w: WorkerId) -> bool {
         if let Some(slots) = self.slots_held(w) {
             env.leave_queue(slots);
         }
@@ -244,7 +244,7 @@ impl Loaders {
 
     /// Hands the received bytes to worker `w`; returns true if the sample is complete.
     #[inline(always)]
-    pub(crate) fn received(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn received(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let loader = &self.loaders[self.workers[w].loader];
         let layout = loader.source.layout;
         if loader.features.keeps {
@@ -282,7 +282,7 @@ impl Loaders {
 
     /// Counts the bytes of a sample whose file has been read; returns true because the sample is complete.
     #[inline]
-    pub(crate) fn file_read(&mut self, w: WorkerId) -> bool {
+    pub(super) fn file_read(&mut self, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         worker.item.bytes += worker.sample.size;
         true
@@ -290,7 +290,7 @@ impl Loaders {
 
     /// Adds the bytes of a finished request to the shard's buffer, and requests more bytes if the sample needs them; returns
     /// true if the sample is complete.
-    pub(crate) fn requested(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn requested(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let (worker, shard) = (&self.workers[w], &mut self.shards[w]);
         // The request may have fetched a whole file into a tier, including bytes that were read before.
         let new = worker.request.min(shard.unread.max(1.0));
@@ -303,7 +303,7 @@ impl Loaders {
 impl Loaders {
     /// Requests the current sample of worker `w`; returns true if the sample is complete at once.
     #[inline(always)]
-    pub(crate) fn fetch_plain(&mut self, env: &mut Env, w: WorkerId, first: First) -> bool {
+    pub(super) fn fetch_plain(&mut self, env: &mut Env, w: WorkerId, first: First) -> bool {
         let worker = &mut self.workers[w];
         worker.request = worker.sample.size;
         match (first, self.loaders[worker.loader].mount.station) {
@@ -315,7 +315,7 @@ impl Loaders {
 
     /// Begins the transfer of the sample of worker `w`; returns true if the transfer takes no time.
     #[inline(always)]
-    pub(crate) fn transfer_plain(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn transfer_plain(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         let (bytes, way) = (worker.request, self.loaders[worker.loader].mount.group);
         let Some(group) = way else { return self.file_read(w) };
@@ -327,7 +327,7 @@ impl Loaders {
 
 impl Loaders {
     /// Requests the current sample of worker `w` at its position in the file; returns true if the sample is complete at once.
-    pub(crate) fn fetch_place(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn fetch_place(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &self.loaders[worker.loader];
         let Layout::OneFile { record, opened } = loader.source.layout else {
@@ -352,7 +352,7 @@ impl Loaders {
 
 impl Loaders {
     /// Requests the next column chunk of the row group that worker `w` reads; returns true if the sample is complete.
-    pub(crate) fn fetch_chunk(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
+    pub(super) fn fetch_chunk(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
         let shard = &mut self.shards[w];
         if shard.missing == 0 {
             return self.file_read(w);
@@ -377,7 +377,7 @@ impl Loaders {
     }
 
     /// Handles the arrival of a column chunk; returns true if the row group is complete and needs no decompression.
-    pub(crate) fn chunk_read(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
+    pub(super) fn chunk_read(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
         let shard = &mut self.shards[w];
         shard.missing -= 1;
         if shard.missing > 0 {
@@ -394,7 +394,7 @@ impl Loaders {
 
 impl Loaders {
     /// Returns the number of the route of a range of `bytes` bytes at position `offset` of the request of worker `w`.
-    pub(crate) fn way_of_range(&self, w: WorkerId, offset: f64, bytes: f64) -> u32 {
+    pub(super) fn way_of_range(&self, w: WorkerId, offset: f64, bytes: f64) -> u32 {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
         let Some(Routes::Striped(striped)) = loader.mount.routes.as_deref() else {
@@ -412,7 +412,7 @@ impl Loaders {
 impl Loaders {
     /// Determines the next sample of worker `w` and its size.
     #[inline]
-    pub(crate) fn locate(&mut self, env: &mut Env, w: WorkerId) {
+    pub(super) fn locate(&mut self, env: &mut Env, w: WorkerId) {
         let Self { workers, loaders, shards, .. } = self;
         let (sizes, streams) = (&mut self.storages.sizes, &env.streams);
         let worker = &mut workers[w];

@@ -15,7 +15,7 @@ use crate::storage::{Mount, ServiceModel, Spot, Visit};
 impl Loaders {
     /// Sends the current request of worker `w` to the storage's service model. The request ends when it has been served and its
     /// bytes have arrived over the network. Returns true if the sample is complete.
-    pub(crate) fn ask_service(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn ask_service(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Mount { service, group, .. } = *self.mount_of(w);
         let worker = &mut self.workers[w];
         let bytes = worker.request;
@@ -36,7 +36,7 @@ impl Loaders {
     }
 
     /// Ends one part of the request of worker `w`; returns true if the sample is complete.
-    pub(crate) fn part_done(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn part_done(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         worker.parts = worker.parts.saturating_sub(1);
         worker.parts == 0 && self.transferred(env, w)
@@ -45,7 +45,7 @@ impl Loaders {
 
 impl Loaders {
     /// Returns the number of the I/O queue of worker `w`; 0 if its loader's storage has none.
-    pub(crate) fn queue_of(&self, w: WorkerId) -> u32 {
+    pub(super) fn queue_of(&self, w: WorkerId) -> u32 {
         let loader = &self.loaders[self.workers[w].loader];
         let number = u64::from(w - loader.stages.workers.start);
         loader.mount.queues().map_or(0, |queues| queues.of(number))
@@ -53,7 +53,7 @@ impl Loaders {
 
     /// Returns the station whose servers are the slots of I/O queue number `way`; `None` if the storage that worker `w` reads has
     /// no I/O queues.
-    pub(crate) fn slots_of(&self, w: WorkerId, way: u32) -> Option<StationId> {
+    pub(super) fn slots_of(&self, w: WorkerId, way: u32) -> Option<StationId> {
         let queues = self.mount_of(w).queues()?;
         queues.slots.get(RouteId::new(way)).copied()
     }
@@ -61,7 +61,7 @@ impl Loaders {
     /// Returns the station in which the current request of worker `w` holds a slot, if it is a single request (not split into
     /// ranges) in progress.
     #[inline]
-    pub(crate) fn slots_held(&self, w: WorkerId) -> Option<StationId> {
+    pub(super) fn slots_held(&self, w: WorkerId) -> Option<StationId> {
         let worker = &self.workers[w];
         self.loaders[worker.loader].mount.queues()?;
         let whole = worker.request <= self.loaders[worker.loader].source.most;
@@ -74,7 +74,7 @@ impl Loaders {
     }
 
     /// Lets worker `w` enter its I/O queue with its current request; returns true if the sample is complete.
-    pub(crate) fn enter_queue(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn enter_queue(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         if worker.request > self.loaders[worker.loader].source.most {
             // Each range enters the queue by itself.
@@ -93,7 +93,7 @@ impl Loaders {
 
     /// Continues the request of worker `w`, which has got a slot: it visits the station that limits the storage's operations, if
     /// there is one. Returns true if the sample is complete.
-    pub(crate) fn operate(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn operate(&mut self, env: &mut Env, w: WorkerId) -> bool {
         match self.mount_of(w).station {
             Some(station) => self.open(env, w, station),
             None => self.ask_again(env, w),
@@ -145,7 +145,7 @@ const ATTEMPTS: u64 = 64;
 impl Loaders {
     /// Asks limiter `l` to admit the request of worker `w`. Returns true if the request is admitted, takes no time, and completes
     /// the sample.
-    pub(crate) fn request(&mut self, env: &mut Env, w: WorkerId, l: LimiterId) -> bool {
+    pub(super) fn request(&mut self, env: &mut Env, w: WorkerId, l: LimiterId) -> bool {
         let worker = &mut self.workers[w];
         let (number, mut refusals) = (worker.requests, worker.refusals);
         let wait = self.refused(env, w, l, number, &mut refusals);
@@ -158,7 +158,7 @@ impl Loaders {
 
     /// Returns how long request number `request` of worker `w` has to wait before it asks limiter `l` again, after `refusals`
     /// refusals; `None` if it is admitted.
-    pub(crate) fn refused(
+    pub(super) fn refused(
         &mut self,
         env: &mut Env,
         w: WorkerId,
@@ -178,7 +178,7 @@ impl Loaders {
 
 impl Loaders {
     /// Begins a request of `activity` for `bytes` at table `t`.
-    pub(crate) fn ask_table(
+    pub(super) fn ask_table(
         &mut self,
         env: &mut Env,
         t: TableId,
@@ -215,7 +215,7 @@ impl Loaders {
 
 impl Loaders {
     /// Adds a request of `activity` for `bytes` at `spot` to the queue of disk head `a`.
-    pub(crate) fn ask_disk_head(
+    pub(super) fn ask_disk_head(
         &mut self,
         env: &mut Env,
         a: DiskHeadId,
@@ -268,7 +268,7 @@ impl Loaders {
     }
 
     /// Returns the disk position of the current request of worker `w`.
-    pub(crate) fn spot(&self, w: WorkerId) -> Spot {
+    pub(super) fn spot(&self, w: WorkerId) -> Spot {
         let worker = &self.workers[w];
         let (source, shard) = (&self.loaders[worker.loader].source, &self.shards[w]);
         let dataset = source.dataset;
@@ -284,7 +284,7 @@ impl Loaders {
     }
 
     /// Returns the disk position of range `number` of the file that worker `w` reads.
-    pub(crate) fn spot_of_range(&self, w: WorkerId, number: u32, last: bool) -> Spot {
+    pub(super) fn spot_of_range(&self, w: WorkerId, number: u32, last: bool) -> Spot {
         Spot { number, last, ..self.spot(w) }
     }
 }

@@ -58,7 +58,7 @@ impl LoaderProgress {
 
 impl Loaders {
     /// Gives worker `w` its next input; returns false if there is none.
-    pub(crate) fn take_input(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn take_input(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Worker { stage: s, loader: l, .. } = self.workers[w];
         let rests = self.loaders[l].features.rests;
         if rests && (!self.may_work(env, w) || self.finds_enough(env, w)) {
@@ -126,7 +126,7 @@ impl Loaders {
     }
 
     /// Ends the item of worker `w`; returns true if the worker may take its next input at once.
-    pub(crate) fn finish_item(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn finish_item(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Worker { stage: s, loader: l, item: Item { sequence, .. }, .. } = self.workers[w];
         if self.loaders[l].features.rests {
             self.tune(env.now, w);
@@ -193,14 +193,14 @@ impl Loaders {
         true
     }
 
-    pub(crate) fn make_ready(&mut self, w: WorkerId) {
+    pub(super) fn make_ready(&mut self, w: WorkerId) {
         self.workers[w].phase = Phase::Ready;
         self.runnable.push_back(w);
     }
 
     /// Wakes workers of stage `s` that were blocked by the full output buffer of the stage, one for each free place. Worker `by` made
     /// the places free.
-    pub(crate) fn unblock(&mut self, env: &mut Env, s: StageId, by: WorkerId) {
+    pub(super) fn unblock(&mut self, env: &mut Env, s: StageId, by: WorkerId) {
         loop {
             let stage = &mut self.stages[s];
             if stage.buffer.blocked.is_empty() || !stage.has_room(&self.loaders) {

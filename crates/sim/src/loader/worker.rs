@@ -43,7 +43,7 @@ const _: () = assert!(size_of::<Worker>() == 192, "three cache lines");
 impl Worker {
     /// Begins a new item.
     #[inline]
-    pub(crate) fn begin_item(&mut self, item: Item) {
+    pub(super) fn begin_item(&mut self, item: Item) {
         self.item = item;
         self.cursor = ItemCursor::default();
     }
@@ -53,16 +53,16 @@ impl Worker {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ItemCursor {
     /// Index of the current sample within the item.
-    pub(crate) sample: u32,
+    pub(super) sample: u32,
     /// Index of the stage's next operation.
-    pub(crate) operation: u32,
+    pub(super) operation: u32,
 }
 
 impl ItemCursor {
     /// Moves on to the next operation. The first `per_sample` operations of a stage are done for each of the item's `samples`
     /// samples, one sample after the other.
     #[inline]
-    pub(crate) fn end_operation(&mut self, per_sample: u32, samples: u32) {
+    pub(super) fn end_operation(&mut self, per_sample: u32, samples: u32) {
         self.operation += 1;
         if self.operation == per_sample {
             self.sample += 1;
@@ -77,35 +77,35 @@ impl ItemCursor {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CurrentSample {
     /// Stored size [B].
-    pub(crate) size: f64,
+    pub(super) size: f64,
     /// Position of the sample in the job's reading order, which is also its random-number key.
-    pub(crate) position: u64,
+    pub(super) position: u64,
 }
 
 /// Where a worker's request finds its bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Location {
     /// Number of the file that the request reads.
-    pub(crate) file: u64,
+    pub(super) file: u64,
     /// Number of the request's route (to storage targets, through an I/O queue, or to another node), if there are several
     /// routes.
-    pub(crate) way: u32,
+    pub(super) way: u32,
     /// Page-cache unit being read, if the loader reads through a page cache.
-    pub(crate) unit: u32,
+    pub(super) unit: u32,
 }
 
 /// The unit of work that a stage hands to the next.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Item {
     /// Position of the item's first sample in the loader's reading order.
-    pub(crate) first: u64,
-    pub(crate) samples: u32,
+    pub(super) first: u64,
+    pub(super) samples: u32,
     /// Stored (encoded) bytes of the item's samples [B].
-    pub(crate) bytes: f64,
+    pub(super) bytes: f64,
     /// Position of the item in the order of its stage's inputs.
-    pub(crate) sequence: u64,
+    pub(super) sequence: u64,
     /// The worker that made the item.
-    pub(crate) worker: WorkerId,
+    pub(super) worker: WorkerId,
 }
 
 /// The phase of a worker: what it waits for.
@@ -156,7 +156,7 @@ impl Phase {
 
     /// Returns the stall cause to which core time in this phase is attributed.
     #[inline]
-    pub(crate) fn on_core(self) -> Cause {
+    pub(super) fn on_core(self) -> Cause {
         if self == Phase::Receiving { Cause::Transfer } else { Cause::Decode }
     }
 }
@@ -190,11 +190,11 @@ impl Work {
 /// A duration that is either constant or sampled anew at each use.
 #[derive(Debug)]
 pub(crate) struct Draw {
-    pub(crate) sampler: Sampler,
-    pub(crate) constant: Option<(f64, Delay)>,
-    pub(crate) purpose: Purpose,
+    pub(super) sampler: Sampler,
+    pub(super) constant: Option<(f64, Delay)>,
+    pub(super) purpose: Purpose,
     /// Number of the operation, which is a part of its random-number key.
-    pub(crate) index: u64,
+    pub(super) index: u64,
 }
 
 impl Draw {

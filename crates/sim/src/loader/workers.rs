@@ -16,7 +16,7 @@ const SOME_ITEMS: u64 = 1 << 20;
 
 impl Loaders {
     /// Runs worker `w` until it waits for something.
-    pub(crate) fn run_worker(&mut self, env: &mut Env, w: WorkerId) {
+    pub(super) fn run_worker(&mut self, env: &mut Env, w: WorkerId) {
         let (mut made, mut ready) = (0_u64, self.workers[w].phase == Phase::Ready);
         loop {
             if ready && !self.take_input(env, w) {
@@ -152,7 +152,7 @@ impl Loaders {
     }
 
     #[inline(always)]
-    pub(crate) fn draw(&self, env: &Env, draw: &Draw, w: WorkerId) -> (f64, Delay) {
+    pub(super) fn draw(&self, env: &Env, draw: &Draw, w: WorkerId) -> (f64, Delay) {
         match draw.constant {
             Some(constant) => constant,
             None => self.draw_anew(env, draw, w),
@@ -172,7 +172,7 @@ impl Loaders {
 
     /// Returns the stored bytes of the current sample of worker `w`; in a stage after the first, the mean over the samples of
     /// the item.
-    pub(crate) fn stored_bytes(&self, w: WorkerId) -> f64 {
+    pub(super) fn stored_bytes(&self, w: WorkerId) -> f64 {
         let worker = &self.workers[w];
         match self.stages[worker.stage].previous {
             None => worker.sample.size,
@@ -182,7 +182,7 @@ impl Loaders {
 
     /// Begins a computation of worker `w` on a core, in `phase`; returns true if it takes no time.
     #[inline]
-    pub(crate) fn begin_compute(
+    pub(super) fn begin_compute(
         &mut self,
         env: &mut Env,
         w: WorkerId,
@@ -282,7 +282,7 @@ impl Loaders {
 
     /// Splits the time of a computation of worker `w` on shared cores that took longer than its core-seconds. The excess,
     /// during which other activities used the cores, is recorded first, as CPU wait.
-    pub(crate) fn split_cpu_wait(&mut self, now: Time, w: WorkerId) {
+    pub(super) fn split_cpu_wait(&mut self, now: Time, w: WorkerId) {
         let worker = &mut self.workers[w];
         let cause = worker.phase.on_core();
         let work = forebay_engine::Span::from_seconds(worker.work);
@@ -319,13 +319,13 @@ impl Loaders {
     /// Puts worker `w` into `phase`, and records in the worker's timeline that the worker's time counts as `cause` from `env.now`
     /// on.
     #[inline]
-    pub(crate) fn enter(&mut self, env: &mut Env, w: WorkerId, phase: Phase, cause: Cause) {
+    pub(super) fn enter(&mut self, env: &mut Env, w: WorkerId, phase: Phase, cause: Cause) {
         self.note(env, w, Activity::Doing(cause)).phase = phase;
     }
 
     /// Records in the timeline of worker `w` that it does `activity` from `env.now` on.
     #[inline]
-    pub(crate) fn note(&mut self, env: &mut Env, w: WorkerId, activity: Activity) -> &mut Worker {
+    pub(super) fn note(&mut self, env: &mut Env, w: WorkerId, activity: Activity) -> &mut Worker {
         if env.recorder.is_some() {
             self.trace_worker(env, w, activity);
         }
@@ -354,7 +354,7 @@ impl Loaders {
     }
 
     /// Records in the timeline of worker `w` that worker `by` ended the idleness or blocking of `w`.
-    pub(crate) fn link(&mut self, w: WorkerId, by: WorkerId) {
+    pub(super) fn link(&mut self, w: WorkerId, by: WorkerId) {
         self.workers[w].timeline.link(by.number());
     }
 }
@@ -376,7 +376,7 @@ pub(crate) struct Team {
 
 impl Loaders {
     /// Returns the core-seconds of each thread of a team for the current sample of worker `w`.
-    pub(crate) fn team_seconds(&self, env: &Env, team: &Team, w: WorkerId) -> f64 {
+    pub(super) fn team_seconds(&self, env: &Env, team: &Team, w: WorkerId) -> f64 {
         let alone = match &team.work {
             Work::Compute(draw) => self.draw(env, draw, w).0,
             Work::Decode(law, pixels) => law.core_seconds(self.stored_bytes(w), *pixels),
@@ -388,7 +388,7 @@ impl Loaders {
 
     /// Begins a computation of worker `w` with `threads` threads, each of which needs a core for `seconds`; returns true if it
     /// takes no time.
-    pub(crate) fn begin_team(
+    pub(super) fn begin_team(
         &mut self,
         env: &mut Env,
         w: WorkerId,
@@ -431,7 +431,7 @@ impl Loaders {
 
     /// Ends the computation of worker `w`, or of one of its threads; returns true if all of them have ended.
     #[inline]
-    pub(crate) fn end_thread(&mut self, now: Time, w: WorkerId) -> bool {
+    pub(super) fn end_thread(&mut self, now: Time, w: WorkerId) -> bool {
         if !self.is_team(w) {
             return true;
         }
@@ -445,7 +445,7 @@ impl Loaders {
 
     /// Returns whether worker `w` computes with several threads that take cores one by one.
     #[inline]
-    pub(crate) fn is_team(&self, w: WorkerId) -> bool {
+    pub(super) fn is_team(&self, w: WorkerId) -> bool {
         self.threads.get(w).is_some_and(|threads| *threads > 0)
     }
 }
@@ -454,7 +454,7 @@ impl Loaders {
     /// Begins the kernel of worker `w` on the GPU that the worker's item is for; of a model copy in stages, this is the GPU of the
     /// first stage. The kernel takes `per_sample` for each of the item's samples [s]. Returns true if the kernel takes no time, or
     /// if GPUs are not simulated as shared.
-    pub(crate) fn begin_kernel(&mut self, env: &mut Env, w: WorkerId, per_sample: f64) -> bool {
+    pub(super) fn begin_kernel(&mut self, env: &mut Env, w: WorkerId, per_sample: f64) -> bool {
         let worker = &self.workers[w];
         let gpus = &mut self.loaders[worker.loader].gpus;
         let seconds = gpus.kernel_seconds(per_sample, worker.item.samples);
@@ -469,7 +469,7 @@ impl Loaders {
     }
 
     /// Ends the kernel of worker `w` on the GPU of its item.
-    pub(crate) fn end_kernel(&mut self, now: Time, w: WorkerId) {
+    pub(super) fn end_kernel(&mut self, now: Time, w: WorkerId) {
         let worker = &self.workers[w];
         let gpus = &mut self.loaders[worker.loader].gpus;
         if let Some(gpu) = gpus.shared(worker.item.sequence, 0) {

@@ -12,20 +12,20 @@ use crate::storage::Site;
 
 /// A shared resource as reports show it: the similar resources of all nodes together.
 #[derive(Debug)]
-pub(crate) struct ResourceRun {
-    pub(crate) of: Resource,
-    pub(crate) unit: &'static str,
+pub(super) struct ResourceRun {
+    pub(super) of: Resource,
+    pub(super) unit: &'static str,
     /// Capacity of the first member.
-    pub(crate) capacity: f64,
+    pub(super) capacity: f64,
     /// The members of the resource, each with its capacity relative to that of the first member.
-    pub(crate) members: Vec<(Member, f64)>,
+    pub(super) members: Vec<(Member, f64)>,
     /// For each member, the number of its node or rack, if it belongs to one.
-    pub(crate) nodes: Vec<u32>,
+    pub(super) nodes: Vec<u32>,
 }
 
 /// A member of a resource: a link, station, limiter, table or disk head.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Member {
+pub(super) enum Member {
     Link(LinkId),
     Station(StationId),
     Limiter(LimiterId),
@@ -128,16 +128,16 @@ impl ResourceRun {
 
 /// All shared resources, and the node of each device.
 #[derive(Debug, Default)]
-pub(crate) struct Resources {
-    pub(crate) all: Vec<ResourceRun>,
+pub(super) struct Resources {
+    pub(super) all: Vec<ResourceRun>,
     /// Node of each device.
-    pub(crate) device_nodes: IdVec<DeviceId, u32>,
+    pub(super) device_nodes: IdVec<DeviceId, u32>,
 }
 
 impl Resources {
     /// Returns the outcome of each resource until now; `beside` is the use of links by transfers that are simulated outside
     /// the network.
-    pub(crate) fn outcomes(
+    pub(super) fn outcomes(
         &self,
         site: &mut Site<'_>,
         beside: &LinkUses,
@@ -148,7 +148,7 @@ impl Resources {
 
     /// Returns the total that the members of the resource `of` have served until now; each member's part is multiplied by the
     /// `weight` of the member's node.
-    pub(crate) fn served_by_node(
+    pub(super) fn served_by_node(
         &self,
         site: &mut Site<'_>,
         of: Resource,
@@ -169,7 +169,7 @@ impl Resources {
 impl Resources {
     /// Returns the energy that all nodes have used until now; `None` if the power of any node is not set. Nodes of parameter
     /// servers count too, with the power settings of the first node.
-    pub(crate) fn energy(
+    pub(super) fn energy(
         &self,
         env: &mut Env,
         jobs: &mut Jobs,

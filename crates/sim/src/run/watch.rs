@@ -17,37 +17,37 @@ const FIRST: u64 = 1_024;
 
 /// The times at which a run is checked, and the conditions that end it.
 #[derive(Debug)]
-pub(crate) struct Watch<'a> {
+pub(super) struct Watch<'a> {
     /// Number of events handled, plus number of groups of transfers that ended together.
-    pub(crate) handled: u64,
+    pub(super) handled: u64,
     /// Number of groups of equal transfers that ended together; they are included in `handled`.
-    pub(crate) transfers: u64,
+    pub(super) transfers: u64,
     /// Value of `handled` at the next check.
-    pub(crate) next: u64,
+    pub(super) next: u64,
     /// Rule that ends a run whose length the scenario does not give.
-    pub(crate) known: Option<Known>,
+    pub(super) known: Option<Known>,
     /// Maximum number of events and transfers, counted as in outcomes, after which the run ends.
-    pub(crate) most: u64,
+    pub(super) most: u64,
     /// Value of `handled` from which on a check tests whether the result is known.
     ask: u64,
     /// Value of `handled` at which the result is expected to be known, as estimated at the last test; `u64::MAX` if there is no
     /// estimate.
     expected: u64,
     /// Whether the run has ended because its result is known, or because it became too long.
-    pub(crate) ended: bool,
+    pub(super) ended: bool,
     /// Number of events of the calendar, once the run is over.
-    pub(crate) events: u64,
+    pub(super) events: u64,
     /// Flag that ends the run when it becomes true.
-    pub(crate) stop: Option<&'a AtomicBool>,
+    pub(super) stop: Option<&'a AtomicBool>,
     /// Object that receives the progress of the run.
-    pub(crate) progress: Option<&'a Progress>,
+    pub(super) progress: Option<&'a Progress>,
     /// Maximum simulated time of the run, at which it ends.
-    pub(crate) until: Time,
+    pub(super) until: Time,
 }
 
 impl<'a> Watch<'a> {
     /// Returns the watch of a run that ends at time `until`, or earlier if the rule `known` says that its result is known.
-    pub(crate) fn new(options: &Options<'a>, until: Time, known: Option<Known>) -> Watch<'a> {
+    pub(super) fn new(options: &Options<'a>, until: Time, known: Option<Known>) -> Watch<'a> {
         Watch {
             handled: 0,
             transfers: 0,
@@ -67,7 +67,7 @@ impl<'a> Watch<'a> {
 
 impl Watch<'_> {
     /// Returns a lower bound of the share of events done in a run whose length the scenario does not give; 0 for other runs.
-    pub(crate) fn share(&self) -> f64 {
+    pub(super) fn share(&self) -> f64 {
         let until = |known: &Known| known.most().min(self.expected);
         let share = |known| (self.handled as f64 / until(known) as f64).min(1.0);
         self.known.as_ref().map_or(0.0, share)
@@ -78,7 +78,7 @@ impl Watch<'_> {
     /// Counts one more event or group of transfers, and returns whether the run ends now. The conditions for its end are only
     /// checked from time to time.
     #[inline]
-    pub(crate) fn ends(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
+    pub(super) fn ends(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
         self.handled += 1;
         self.handled >= self.next && self.look(env, jobs, faults)
     }
@@ -177,7 +177,7 @@ impl Progress {
 impl Watch<'_> {
     /// Stores the present progress of the run in `to`.
     #[cold]
-    pub(crate) fn tell(&self, env: &Env, jobs: &Jobs, to: &Progress) {
+    pub(super) fn tell(&self, env: &Env, jobs: &Jobs, to: &Progress) {
         let of_jobs = jobs.jobs.iter().filter(|job| !job.finished).map(share);
         let of_time = env.now.0 as f64 / self.until.0.max(1) as f64;
         let share = of_jobs.fold(1.0, f64::min).max(of_time).max(self.share());

@@ -69,14 +69,14 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
 }
 
 /// One run: the environment and all owners.
-pub(crate) struct World<'a> {
-    pub(crate) env: Env,
-    pub(crate) jobs: Jobs,
-    pub(crate) stagings: Stagings,
-    pub(crate) background: Background,
-    pub(crate) faults: Faults,
-    pub(crate) resources: Resources,
-    pub(crate) watch: Watch<'a>,
+pub(super) struct World<'a> {
+    pub(super) env: Env,
+    pub(super) jobs: Jobs,
+    pub(super) stagings: Stagings,
+    pub(super) background: Background,
+    pub(super) faults: Faults,
+    pub(super) resources: Resources,
+    pub(super) watch: Watch<'a>,
 }
 
 impl Model for World<'_> {
@@ -254,7 +254,7 @@ impl World<'_> {
 
     /// Returns the outcome of the run, which ended at `ended`: when the scenario says, if `ends`, or when there was nothing left to
     /// do.
-    pub(crate) fn finish(mut self, scenario: &Scenario, ended: Time, ends: bool) -> Outcome {
+    pub(super) fn finish(mut self, scenario: &Scenario, ended: Time, ends: bool) -> Outcome {
         self.jobs.end_down(ended);
         let stopped = if self.jobs.unfinished > 0 { ended } else { self.env.now };
         self.jobs.recoveries.end_transfers(stopped);

@@ -18,7 +18,7 @@ pub(crate) struct Load {
 
 /// A background request in progress.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Request {
+pub(super) struct Request {
     load: LoadId,
     ordinal: u64,
 }

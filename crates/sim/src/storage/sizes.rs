@@ -72,7 +72,7 @@ impl Sizes {
 
     /// Returns the size [B] of `sample` for any job that reads it; returns the mean size if sizes come from a table, where they
     /// depend on the job.
-    pub(crate) fn of_sample(&mut self, sample: u64, streams: &Streams) -> f64 {
+    pub(super) fn of_sample(&mut self, sample: u64, streams: &Streams) -> f64 {
         match self {
             Sizes::Constant(size) => *size,
             Sizes::Drawn(drawn) => drawn.at(sample, streams),

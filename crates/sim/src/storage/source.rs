@@ -246,7 +246,7 @@ impl Source {
 
 impl ShardCursor {
     /// Moves on to the next row group of the file in a data set of `samples` samples; returns false if the file has no more.
-    pub(crate) fn next_group(&mut self, groups: RowGroups, samples: u64) -> bool {
+    pub(super) fn next_group(&mut self, groups: RowGroups, samples: u64) -> bool {
         let of_file = groups.samples_per_file();
         let end = self.file.saturating_mul(of_file).saturating_add(of_file).min(samples);
         if !self.opened || self.next >= end {

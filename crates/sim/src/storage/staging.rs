@@ -65,7 +65,7 @@ pub(crate) struct Files {
 
 /// A stream of a staging, and the file that it copies.
 #[derive(Debug)]
-pub(crate) struct Copying {
+pub(super) struct Copying {
     staging: StagingId,
     file: u64,
     bytes: f64,
@@ -79,7 +79,7 @@ pub(crate) struct Copying {
 
 /// What a stream of a staging waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     Opening,
     Refused,
     Latency,
@@ -355,7 +355,7 @@ impl Files {
 impl Stagings {
     /// Writes to the shared storage the samples that stream `c` has read, file by file, until a write takes time; returns true if
     /// all samples are written. The stream that writes the first sample of a file creates the file.
-    pub(crate) fn write_on(&mut self, site: &mut Site<'_>, c: CopyId) -> bool {
+    pub(super) fn write_on(&mut self, site: &mut Site<'_>, c: CopyId) -> bool {
         while self.next_part(site, c) {
             let Copying { staging, next, .. } = self.copies[c];
             let Some(convert) = &self.stagings[staging].convert else {
@@ -383,7 +383,7 @@ impl Stagings {
     }
 
     /// Returns the number of the file that stream `c` reads or writes at the moment.
-    pub(crate) fn file_of_bytes(&self, c: CopyId) -> u64 {
+    pub(super) fn file_of_bytes(&self, c: CopyId) -> u64 {
         let Copying { staging, file, next, writes, .. } = self.copies[c];
         let convert = &self.stagings[staging].convert;
         match convert {
@@ -412,7 +412,7 @@ impl Stagings {
 impl Copying {
     /// Returns the random-number key of the stream. While the stream reads, it is the number of the file being read; while it
     /// writes, it is the number of the sample after the part being written, with the top bit set.
-    pub(crate) fn draw(&self) -> u64 {
+    pub(super) fn draw(&self) -> u64 {
         if self.writes { (1 << 63) | self.next } else { self.file }
     }
 }

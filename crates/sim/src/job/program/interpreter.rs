@@ -17,24 +17,24 @@ enum Begun {
 }
 
 impl Jobs {
-    pub(crate) fn spread(&mut self, d: DeviceId) -> &mut Spread {
+    pub(in crate::job) fn spread(&mut self, d: DeviceId) -> &mut Spread {
         let job = self.devices[d].job;
         &mut self.jobs[job].spread
     }
 
-    pub(crate) fn part(&mut self, d: DeviceId) -> &mut ParallelDevice {
+    pub(in crate::job) fn part(&mut self, d: DeviceId) -> &mut ParallelDevice {
         self.spread(d).part(d)
     }
 
     /// Returns the current op of device `d`.
     #[inline(always)]
-    pub(crate) fn op_of(&self, d: DeviceId) -> Option<Op> {
+    pub(in crate::job) fn op_of(&self, d: DeviceId) -> Option<Op> {
         let Device { job, program, next, op: Position { at, .. }, .. } = self.devices[d];
         self.jobs[job].plan.programs.op(program, next, at)
     }
 
     /// Runs the ops of device `d` one after the other, up to one that takes time or waits.
-    pub(crate) fn run_program(&mut self, env: &mut Env, d: DeviceId) {
+    pub(in crate::job) fn run_program(&mut self, env: &mut Env, d: DeviceId) {
         while let Some(op) = self.op_of(d) {
             if !self.devices[d].op.waits
                 && let Begun::Busy = self.begin_op(env, d, op)
@@ -51,7 +51,7 @@ impl Jobs {
 
     /// Ends the current op of device `d`, which took time, and goes on with the program.
     #[inline]
-    pub(crate) fn end_op(&mut self, env: &mut Env, d: DeviceId) {
+    pub(in crate::job) fn end_op(&mut self, env: &mut Env, d: DeviceId) {
         self.devices[d].op.at += 1;
         self.run_program(env, d);
     }
@@ -64,7 +64,7 @@ impl Jobs {
     }
 
     /// Continues the program of device `d` if it waits, since the input that it waits for may have come.
-    pub(crate) fn wake_program(&mut self, env: &mut Env, d: DeviceId) {
+    pub(in crate::job) fn wake_program(&mut self, env: &mut Env, d: DeviceId) {
         match self.devices[d].op {
             Position { waits: false, .. } => {}
             // The device has not begun the step, and may have to wait for a checkpoint.
@@ -154,7 +154,7 @@ impl Jobs {
 
     /// Begins the exchange that `op` stands for: a collective, or a push to parameter servers.
     #[inline]
-    pub(crate) fn begin_exchange_of(&mut self, env: &mut Env, d: DeviceId, op: Op) {
+    pub(in crate::job) fn begin_exchange_of(&mut self, env: &mut Env, d: DeviceId, op: Op) {
         match op {
             Op::Push { experts } => self.push_bucket(env, d, experts),
             Op::Start(communicator, number) => {
@@ -252,7 +252,11 @@ impl Jobs {
 
     /// Returns the communicators of kind `name` in which device `d` takes part: one communicator for all GPUs of the device, or
     /// one for each GPU.
-    pub(crate) fn communicators_of(&self, d: DeviceId, name: Communicator) -> Ids<CommunicatorId> {
+    pub(in crate::job) fn communicators_of(
+        &self,
+        d: DeviceId,
+        name: Communicator,
+    ) -> Ids<CommunicatorId> {
         let job = &self.jobs[self.devices[d].job];
         let spread = job.spread.get(d);
         spread.map_or(job.parts.communicators, |part| part.communicators[name])

@@ -26,4 +26,5 @@ pub(crate) use op::{Op, Programs};
 pub(crate) use pass::{Exchanges, OfRoot, OfStage};
 pub(crate) use replica::{Exchange, Piece, Pieces, Replica, replica};
 pub(crate) use spread::{ParallelDevice, Spread};
-pub(crate) use stage::{Offered, StageProgram, Started, stage_program};
+pub(in crate::job) use stage::Offered;
+pub(crate) use stage::{StageProgram, Started, stage_program};

@@ -57,7 +57,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// The end of a step after which a learner's model is averaged with others.
-    pub(crate) const AVERAGE: [Op; 5] =
+    pub(in crate::job) const AVERAGE: [Op; 5] =
         [Op::CountStep, Op::AwaitAverage, Op::Correct, Op::AwaitOwnAverage, Op::GoOn];
 }
 
@@ -67,14 +67,14 @@ pub(crate) struct Input {
     /// The receiving stage.
     pub(crate) stage: u32,
     /// The chunk of the receiving stage that needs the input.
-    pub(crate) chunk: u32,
+    pub(in crate::job) chunk: u32,
     /// Whether the input is gradients of activations, which go backward.
-    pub(crate) back: bool,
+    pub(in crate::job) back: bool,
 }
 
 impl Input {
     /// Returns the index of this input among all that its stage receives.
-    pub(crate) fn number(self) -> usize {
+    pub(in crate::job) fn number(self) -> usize {
         2 * self.chunk as usize + usize::from(self.back)
     }
 }
@@ -94,7 +94,7 @@ impl Programs {
 
     /// Returns op number `at` of program number `program` in `step`; `None` after the last op.
     #[inline(always)]
-    pub(crate) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {
+    pub(in crate::job) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {
         self.of[self.cycle.kind(step)][ProgramId::new(program)].get(at as usize).copied()
     }
 }

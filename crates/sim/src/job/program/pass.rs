@@ -58,7 +58,7 @@ pub(crate) struct OfRoot {
 
 /// What happens after a share of a pass has been computed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum End {
+pub(in crate::job) enum End {
     /// Tensor-parallel ranks sum the results of a layer.
     Sum,
     /// Context-parallel ranks begin to exchange keys and values, or the gradients of keys and values.
@@ -72,11 +72,11 @@ pub(crate) enum End {
 }
 
 impl OfStage<'_> {
-    pub(crate) fn stages(&self) -> usize {
+    pub(in crate::job) fn stages(&self) -> usize {
         self.shares.len()
     }
 
-    pub(crate) fn micro_batches(&self) -> usize {
+    pub(in crate::job) fn micro_batches(&self) -> usize {
         self.parallelism.micro_batches as usize
     }
 
@@ -99,7 +99,7 @@ impl OfStage<'_> {
 
     /// Returns the input that a pass on a chunk waits for: activations from the chunk before, or their gradients from the chunk
     /// after; `None` if it needs none.
-    pub(crate) fn input(&self, pass: Pass, chunk: usize) -> Option<Input> {
+    pub(in crate::job) fn input(&self, pass: Pass, chunk: usize) -> Option<Input> {
         let place = self.place(chunk);
         let (neighbour, back) = match pass {
             Pass::Forward => (place.checked_sub(1), false),
@@ -111,7 +111,7 @@ impl OfStage<'_> {
     }
 
     /// Returns what a pass on a chunk sends to another chunk; `None` if it sends nothing.
-    pub(crate) fn output(&self, pass: Pass, chunk: usize) -> Option<Input> {
+    pub(in crate::job) fn output(&self, pass: Pass, chunk: usize) -> Option<Input> {
         let place = self.place(chunk);
         match pass {
             Pass::Forward => self.input_of(Some(place + 1), false),
@@ -135,18 +135,18 @@ impl OfStage<'_> {
     }
 
     /// Returns the parameters of a chunk that a root broadcasts for the step; none if the step uses those of the step before.
-    pub(crate) fn broadcast(&self, chunk: usize) -> &[StageParameters] {
+    pub(in crate::job) fn broadcast(&self, chunk: usize) -> &[StageParameters] {
         let root = self.root.as_ref().filter(|_| !self.kind.adds);
         root.and_then(|root| root.parameters.get(chunk)).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the gradient buckets of a chunk.
-    pub(crate) fn buckets(&self, chunk: usize) -> &[StageBucket] {
+    pub(in crate::job) fn buckets(&self, chunk: usize) -> &[StageBucket] {
         self.buckets.get(chunk).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the communicator whose ranks reduce the gradients of `bucket` together, and shard its states if any are sharded.
-    pub(crate) fn reducing(&self, bucket: &StageBucket) -> Communicator {
+    pub(in crate::job) fn reducing(&self, bucket: &StageBucket) -> Communicator {
         let grouped = self.exchanges.ranks[Communicator::Shard] > 0;
         let kind = if grouped { Communicator::Shard } else { Communicator::Data };
         kind.for_experts(bucket.experts)
@@ -154,13 +154,13 @@ impl OfStage<'_> {
 
     /// Returns the communicator whose ranks sum the shards of their groups, once these are `last` reduced before an update; `None`
     /// if all ranks are in one group.
-    pub(crate) fn summing(&self, bucket: &StageBucket, last: bool) -> Option<Communicator> {
+    pub(in crate::job) fn summing(&self, bucket: &StageBucket, last: bool) -> Option<Communicator> {
         let kind = Communicator::Replica.for_experts(bucket.experts);
         (last && self.kind.exchanges && self.exchanges.ranks[kind] > 0).then_some(kind)
     }
 
     /// Returns the communicator in which a rank gathers the parameters of `bucket`, for backward if `back` is true.
-    pub(crate) fn gathering(&self, bucket: &StageBucket, back: bool) -> Communicator {
+    pub(in crate::job) fn gathering(&self, bucket: &StageBucket, back: bool) -> Communicator {
         match back && self.exchanges.ranks[Communicator::Secondary] > 0 {
             true => Communicator::Secondary.for_experts(bucket.experts),
             false => self.reducing(bucket),
@@ -169,13 +169,13 @@ impl OfStage<'_> {
 
     /// Returns whether buckets of gradients are reduced in each pass that computes gradients, because ranks keep only shards of
     /// them (ZeRO's stages 2 and 3).
-    pub(crate) fn reduces_in_each_pass(&self) -> bool {
+    pub(in crate::job) fn reduces_in_each_pass(&self) -> bool {
         self.parallelism.zero >= 2
     }
 
     /// Returns whether gradients are reduced only after all passes of the step: a chunk's gradients wait for the passes of the
     /// stage's other chunks.
-    pub(crate) fn reduces_after_passes(&self) -> bool {
+    pub(in crate::job) fn reduces_after_passes(&self) -> bool {
         let waits = !self.exchanges.overlap && !self.averages && !self.reduces_in_each_pass();
         waits && self.chunks() > 1
     }
@@ -188,7 +188,7 @@ impl OfStage<'_> {
     /// Returns the communicator whose ranks train one model together and sum the gradients of `bucket` at each update, where
     /// exchanges average parameters: ranks that split sequences, and for dense parameters also model copies that hold experts
     /// together. `None` if no other rank trains this part of the model.
-    pub(crate) fn inner(&self, bucket: &StageBucket) -> Option<Communicator> {
+    pub(in crate::job) fn inner(&self, bucket: &StageBucket) -> Option<Communicator> {
         let of = self.parallelism;
         let among_experts = !bucket.experts && of.expert_ranks() > 1;
         let trains_together = of.context_ranks() > 1 || among_experts;
@@ -199,7 +199,7 @@ impl OfStage<'_> {
     /// results, exchanges of keys and values, all-to-alls of tokens, and reductions of gradient buckets. Buckets are reduced in
     /// the `last` pass that computes gradients, or in each such pass if ranks keep only shards of gradients (ZeRO's stages 2
     /// and 3).
-    pub(crate) fn ends(&self, pass: Pass, chunk: usize, last: bool) -> Vec<(f64, End)> {
+    pub(in crate::job) fn ends(&self, pass: Pass, chunk: usize, last: bool) -> Vec<(f64, End)> {
         let sums = self.sums(pass, chunk);
         let mut ends: Vec<(f64, End)> =
             (1..=sums).map(|i| (f64::from(i) / f64::from(sums), End::Sum)).collect();
@@ -264,7 +264,7 @@ impl OfStage<'_> {
     }
 
     /// Returns the share of a micro-batch's time that this device needs for the part of a pass from `from` to `to`.
-    pub(crate) fn share_of(&self, pass: Pass, chunk: usize, (from, to): (f64, f64)) -> f64 {
+    pub(in crate::job) fn share_of(&self, pass: Pass, chunk: usize, (from, to): (f64, f64)) -> f64 {
         let back = pass != Pass::Forward;
         let time = match &self.parallelism.expert {
             Some(expert) => expert.time_of(self.expert, (self.place(chunk), back), (from, to)),
@@ -287,7 +287,7 @@ impl OfStage<'_> {
 
     /// Returns the buckets of parameters that a pass has to gather from other ranks (ZeRO's stage 3), each with the share of
     /// the pass after which it is needed.
-    pub(crate) fn gathers(&self, pass: Pass, chunk: usize) -> Vec<(f64, StageBucket)> {
+    pub(in crate::job) fn gathers(&self, pass: Pass, chunk: usize) -> Vec<(f64, StageBucket)> {
         if self.parallelism.zero < 3 {
             return Vec::new();
         }
@@ -314,7 +314,7 @@ impl OfStage<'_> {
 
     /// Returns the bytes that a pass swaps out to the node's memory, and the bytes that it needs from there [B]. The `first` pass
     /// that computes gradients needs no gradients from the node's memory, since there are no earlier gradients to add to.
-    pub(crate) fn moved(&self, pass: Pass, chunk: usize, first: bool) -> (f64, f64) {
+    pub(in crate::job) fn moved(&self, pass: Pass, chunk: usize, first: bool) -> (f64, f64) {
         let of = self.parallelism;
         let Some(swap) = of.swap.get(self.stage) else { return (0.0, 0.0) };
         let (stage, stages) = (self.stage as u32, self.stages() as u32);

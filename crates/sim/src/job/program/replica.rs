@@ -127,18 +127,18 @@ impl Pieces {
     }
 
     /// Returns the numbers of the buckets that are ready after piece number `piece`.
-    pub(crate) fn buckets_of(&self, piece: u32) -> Range<u32> {
+    pub(in crate::job) fn buckets_of(&self, piece: u32) -> Range<u32> {
         let end = self.ends[PieceId::new(piece)];
         end - self.of_exchange(piece).made..end
     }
 
     /// Returns the number of pieces of a step that ends with an exchange.
-    pub(crate) fn number(&self) -> usize {
+    pub(in crate::job) fn number(&self) -> usize {
         self.all.len()
     }
 
     /// Returns piece number `piece` of a step that ends with an exchange.
-    pub(crate) fn of_exchange(&self, piece: u32) -> Piece {
+    pub(in crate::job) fn of_exchange(&self, piece: u32) -> Piece {
         self.all[PieceId::new(piece)]
     }
 }
@@ -146,7 +146,6 @@ impl Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Piece;
 
     const COMPUTE: Op = Op::Compute { share: 1.0, compress: 0.0 };
 

@@ -15,7 +15,7 @@ const COMPLETE: &str = "a transfer in progress has a receiver and a route";
 impl Jobs {
     /// Queues `input` for transfer from device `d` to another stage. The transfer begins when the bytes of everything that the
     /// device has sent before in this direction have left. What a stage hands to itself, or what has no bytes, is there at once.
-    pub(crate) fn send_part(&mut self, env: &mut Env, d: DeviceId, input: Input) {
+    pub(in crate::job) fn send_part(&mut self, env: &mut Env, d: DeviceId, input: Input) {
         let to = d - self.devices[d].stage + input.stage;
         if to == d || self.spread(d).bytes <= 0.0 {
             let now = env.now;
@@ -111,7 +111,7 @@ impl Jobs {
 impl Jobs {
     /// Begins to copy `bytes[0]` from the node's memory to each GPU of device `d`, and `bytes[1]` from each GPU to the node's
     /// memory [B].
-    pub(crate) fn begin_swap(&mut self, env: &mut Env, d: DeviceId, bytes: [f64; 2]) {
+    pub(in crate::job) fn begin_swap(&mut self, env: &mut Env, d: DeviceId, bytes: [f64; 2]) {
         let spread = self.spread(d);
         let (ranks, part) = (f64::from(spread.ranks), spread.part(d));
         let ways: Vec<_> = part.pcie.iter().flat_map(|ways| ways.iter().zip(bytes)).collect();

@@ -78,24 +78,24 @@ impl ParallelDevice {
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
     /// Inputs to be sent, each with the time when it was ready; the first is being sent.
-    pub(crate) waiting: VecDeque<(Time, Input)>,
+    pub(in crate::job) waiting: VecDeque<(Time, Input)>,
     /// Number of flows of the transfer in progress.
-    pub(crate) flows: u32,
+    pub(in crate::job) flows: u32,
 }
 
 impl Spread {
     /// Returns the state of device `d`; `None` if each model copy is a single device that computes on whole batches.
-    pub(crate) fn get(&self, d: DeviceId) -> Option<&ParallelDevice> {
+    pub(in crate::job) fn get(&self, d: DeviceId) -> Option<&ParallelDevice> {
         self.parts.get(d)
     }
 
     /// Returns the state of device `d`, of a spread model copy.
-    pub(crate) fn part_of(&self, d: DeviceId) -> &ParallelDevice {
+    pub(in crate::job) fn part_of(&self, d: DeviceId) -> &ParallelDevice {
         &self.parts[d]
     }
 
     /// Returns the state of device `d`, to change it.
-    pub(crate) fn part(&mut self, d: DeviceId) -> &mut ParallelDevice {
+    pub(in crate::job) fn part(&mut self, d: DeviceId) -> &mut ParallelDevice {
         &mut self.parts[d]
     }
 
@@ -117,7 +117,7 @@ impl Spread {
     }
 
     /// Cancels all transfers and swaps, so that the step can begin again.
-    pub(crate) fn abort(&mut self) {
+    pub(in crate::job) fn abort(&mut self) {
         for part in self.parts.iter_mut() {
             part.swapping = 0;
             part.received.iter_mut().chain(&mut part.coming).for_each(VecDeque::clear);

@@ -27,11 +27,11 @@ pub(crate) struct StageProgram {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Offered {
     /// Size of the gradients before compression [B].
-    pub(crate) bytes: f64,
+    pub(in crate::job) bytes: f64,
     /// Time to compress the sum [s].
-    pub(crate) compress: f64,
+    pub(in crate::job) compress: f64,
     /// The op that begins the exchange of the sum.
-    pub(crate) exchange: Op,
+    pub(in crate::job) exchange: Op,
 }
 
 /// A collective of a step.

@@ -72,7 +72,7 @@ struct Owners<'a> {
 
 impl Jobs {
     /// Aborts everything that job copy `j` has in progress.
-    pub(crate) fn abort(&mut self, env: &mut Env, j: JobId) {
+    pub(in crate::job) fn abort(&mut self, env: &mut Env, j: JobId) {
         let owner = self.owner(j);
         let now = env.now;
         let known = Owners {

@@ -23,8 +23,8 @@ use crate::job::jobs::Jobs;
 /// The checkpoints of a job copy.
 #[derive(Debug)]
 pub(crate) struct CheckpointRun {
-    pub(crate) job: JobId,
-    pub(crate) recovery: RecoveryId,
+    pub(in crate::job) job: JobId,
+    pub(in crate::job) recovery: RecoveryId,
     settings: CheckpointSettings,
     /// Time at which the next checkpoint is due, if checkpoints are periodic in time; otherwise `due_steps` is the number of
     /// steps after which it is due.
@@ -80,13 +80,13 @@ impl CheckpointRun {
     }
 
     /// Returns whether the job waits for a checkpoint.
-    pub(crate) fn is_waited_for(&self) -> bool {
+    pub(in crate::job) fn is_waited_for(&self) -> bool {
         self.waits.is_some()
     }
 
     /// Schedules the next checkpoint one interval later, counted from `now`, when training goes on, or from the `steps` complete
     /// steps of the last state.
-    pub(crate) fn schedule(&mut self, now: Time, steps: u64) {
+    pub(in crate::job) fn schedule(&mut self, now: Time, steps: u64) {
         match self.settings.every {
             Every::Seconds(seconds) => self.due = now + Span::from_seconds(seconds),
             Every::Steps(every) => self.due_steps = steps.saturating_add(every),
@@ -109,7 +109,7 @@ impl CheckpointRun {
     }
 
     /// Cancels all checkpoints that are not yet written; the transfers of `writes` have been cancelled.
-    pub(crate) fn abandon(&mut self, writes: &mut Slab<WriteId, Write>) {
+    pub(in crate::job) fn abandon(&mut self, writes: &mut Slab<WriteId, Write>) {
         self.pending.drain(..).for_each(|w| writes.remove(w));
         (self.copying, self.waits, self.postponed) = (None, None, false);
         self.backlog.clear();
@@ -128,7 +128,7 @@ impl CheckpointRun {
     }
 
     /// Records in `books` the checkpoints that are not written when the run ends, and how their number grew.
-    pub(crate) fn close(&self, books: &mut RecoveryOutcome) {
+    pub(in crate::job) fn close(&self, books: &mut RecoveryOutcome) {
         let begun = self.backlog.len();
         books.unwritten = self.pending.len() as u64;
         books.backlog_half_way = self.backlog.get(begun / 2).copied().unwrap_or(0);
@@ -139,7 +139,7 @@ impl CheckpointRun {
 impl Jobs {
     /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due and the step left a state to save; returns
     /// true if the job copy waits for it.
-    pub(crate) fn save_if_due(&mut self, env: &mut Env, j: JobId) -> bool {
+    pub(in crate::job) fn save_if_due(&mut self, env: &mut Env, j: JobId) -> bool {
         let job = &self.jobs[j];
         !job.parts.checkpoints.is_empty() && job.has_state() && self.begins_checkpoint(env, j)
     }
@@ -147,7 +147,7 @@ impl Jobs {
     /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due; returns true if the job copy waits for
     /// it, or for the one before.
     #[inline(never)]
-    pub(crate) fn begins_checkpoint(&mut self, env: &mut Env, j: JobId) -> bool {
+    pub(in crate::job) fn begins_checkpoint(&mut self, env: &mut Env, j: JobId) -> bool {
         let Some(c) = self.jobs[j].parts.checkpoints.first() else { return false };
         let steps = self.steps_to_save(j);
         let checkpoint = &mut self.recoveries.checkpoints[c];
@@ -347,22 +347,22 @@ impl Jobs {
 
 /// The state from which a job copy would restart.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Saved {
-    pub(crate) state: JobState,
+pub(in crate::job) struct Saved {
+    pub(in crate::job) state: JobState,
     /// Time when the job copy was in this state; `ready` is the time when training went on from there.
-    pub(crate) begun: Time,
-    pub(crate) ready: Time,
+    pub(in crate::job) begun: Time,
+    pub(in crate::job) ready: Time,
 }
 
 impl Saved {
     /// Returns a saved state that needs no writing: the state at `now`.
-    pub(crate) fn new(state: JobState, now: Time) -> Saved {
+    pub(in crate::job) fn new(state: JobState, now: Time) -> Saved {
         Saved { state, begun: now, ready: now }
     }
 
     /// Returns the stalls of a device that restarts from this state at `now`: they cover the time from the `end` of its last
     /// step on. A state whose copy had to wait may contain steps that ended after it was due.
-    pub(crate) fn waits(&self, end: Time, now: Time) -> [Segment; 3] {
+    pub(in crate::job) fn waits(&self, end: Time, now: Time) -> [Segment; 3] {
         let wait = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
         [
             wait(end, self.begun, Cause::Fault),
@@ -384,14 +384,18 @@ pub(crate) struct StatePart {
 
 impl StatePart {
     /// Begins to move `parts`; returns the number of transfers in progress.
-    pub(crate) fn move_all(parts: &[StatePart], env: &mut Env, activity: ActivityId) -> u32 {
+    pub(in crate::job) fn move_all(
+        parts: &[StatePart],
+        env: &mut Env,
+        activity: ActivityId,
+    ) -> u32 {
         let ways = parts.iter().filter_map(|part| Some((part.way?, part.bytes)));
         let flows = ways.map(|(way, bytes)| env.network.start(env.now, way, bytes, activity));
         flows.count() as u32
     }
 
     /// Returns the bytes of the node with the most [B].
-    pub(crate) fn most_on_a_node(parts: &[StatePart]) -> f64 {
+    pub(in crate::job) fn most_on_a_node(parts: &[StatePart]) -> f64 {
         let mut nodes = BTreeMap::<u32, f64>::new();
         parts.iter().for_each(|part| *nodes.entry(part.node).or_default() += part.bytes);
         nodes.into_values().fold(0.0, f64::max)
@@ -400,13 +404,13 @@ impl StatePart {
 
 /// A checkpoint whose state is kept until it is written.
 #[derive(Debug)]
-pub(crate) struct Write {
-    pub(crate) checkpoint: CheckpointId,
-    pub(crate) saved: Saved,
+pub(in crate::job) struct Write {
+    pub(in crate::job) checkpoint: CheckpointId,
+    pub(in crate::job) saved: Saved,
     /// Time when its state began to be copied aside or, without a pause, to be written.
-    pub(crate) since: Time,
+    pub(in crate::job) since: Time,
     /// Number of its transfers in progress; 0 while it waits for its turn.
-    pub(crate) left: u32,
+    pub(in crate::job) left: u32,
 }
 
 /// A storage that checkpoints are written to: one that all nodes share, or one inside node `node`.
@@ -418,7 +422,7 @@ pub(crate) struct WritePlace {
 
 /// The number of job copies that transfer checkpoints to one place, and how long two or more did so at once.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct WriteOverlap {
+pub(in crate::job) struct WriteOverlap {
     copies: u32,
     /// Time until `since` in which two or more did so.
     together: Span,
@@ -441,7 +445,7 @@ impl WriteOverlap {
 
 impl Recoveries {
     /// Records that a job copy transfers checkpoints `c` from `now` on, unless it does so already.
-    pub(crate) fn begin_writing(&mut self, now: Time, c: CheckpointId) {
+    pub(in crate::job) fn begin_writing(&mut self, now: Time, c: CheckpointId) {
         let checkpoint = &mut self.checkpoints[c];
         if checkpoint.transfers.is_some() {
             return;
@@ -455,7 +459,7 @@ impl Recoveries {
     }
 
     /// Records that a job copy does not transfer checkpoints `c` any more, if it did.
-    pub(crate) fn end_writing(&mut self, now: Time, c: CheckpointId) {
+    pub(in crate::job) fn end_writing(&mut self, now: Time, c: CheckpointId) {
         let checkpoint = &mut self.checkpoints[c];
         let Some((since, together)) = checkpoint.transfers.take() else { return };
         if checkpoint.settings.shared.is_empty() {
@@ -480,7 +484,7 @@ impl Recoveries {
     }
 
     /// Makes the written state `w` the state from which its job copy would restart, unless a newer one is.
-    pub(crate) fn saved(&mut self, now: Time, w: WriteId) {
+    pub(in crate::job) fn saved(&mut self, now: Time, w: WriteId) {
         let Write { checkpoint: c, ref mut saved, since, .. } = self.writes[w];
         let saved = std::mem::take(saved);
         self.writes.remove(w);

@@ -33,7 +33,7 @@ const HOPELESS: u32 = 10_000;
 
 impl Jobs {
     /// Saves the initial state of job copy `j`, which begins to train for the first time, and schedules its failures.
-    pub(crate) fn begin_recovery(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn begin_recovery(&mut self, env: &mut Env, j: JobId) {
         let parts = self.jobs[j].parts;
         for of in parts.recoveries {
             let initial = Saved::new(self.state(j, 0), env.now);

@@ -16,19 +16,19 @@ use crate::loader::{Item, LoaderProgress, LoaderRun};
 /// A loader's initial state, to which restarts restore it, and counts of the work that failures threw away.
 #[derive(Debug)]
 pub(crate) struct Restored {
-    pub(crate) stages: Vec<StageBuffer<Item>>,
-    pub(crate) requests: Option<Box<Requests>>,
-    pub(crate) polling: Option<Box<Polling>>,
-    pub(crate) tuner: Option<Box<Tuner>>,
+    pub(in crate::job) stages: Vec<StageBuffer<Item>>,
+    pub(in crate::job) requests: Option<Box<Requests>>,
+    pub(in crate::job) polling: Option<Box<Polling>>,
+    pub(in crate::job) tuner: Option<Box<Tuner>>,
     /// Number of samples in the queue at the start; `quota` is the number of samples to be read in addition.
-    pub(crate) prefill: u64,
-    pub(crate) quota: u64,
+    pub(in crate::job) prefill: u64,
+    pub(in crate::job) quota: u64,
     /// Number of samples that left the queue and do not count towards the position in the reading order, because they came again
     /// after a failure.
-    pub(crate) base: u64,
+    pub(in crate::job) base: u64,
     /// Position up to which samples had left the queue before, so that they are not fresh when they come again.
-    pub(crate) known: u64,
-    pub(crate) counts: SampleCounts,
+    pub(in crate::job) known: u64,
+    pub(in crate::job) counts: SampleCounts,
 }
 
 impl Restored {
@@ -54,7 +54,7 @@ impl Restored {
 
 impl Jobs {
     /// Lets loader `l` of the job copy of failures `f` read again from the saved state on; all its buffers are empty then.
-    pub(crate) fn restore_loader(&mut self, now: Time, f: FailuresId, l: LoaderId) {
+    pub(in crate::job) fn restore_loader(&mut self, now: Time, f: FailuresId, l: LoaderId) {
         let FailureRun { job, recovery, settings, .. } = &self.recoveries.failures[f];
         let job = &self.jobs[*job];
         let RecoveryRun { saved, restored, .. } = &mut self.recoveries.all[*recovery];
@@ -126,7 +126,7 @@ pub(crate) struct EpochRun {
 impl EpochRun {
     /// Returns the position of loader number `index` of `loaders` before the epoch of its saved position `saved`. The samples
     /// that the loader has handed out in that epoch are read again.
-    pub(crate) fn start_of(&self, saved: &Cursor, index: usize, loaders: u64) -> Cursor {
+    pub(in crate::job) fn start_of(&self, saved: &Cursor, index: usize, loaders: u64) -> Cursor {
         let (begin, epoch) = (self.begin_of(saved, index, loaders), saved.batches / self.batches);
         // Samples left over from the epoch before, which were read at the same time, come first.
         let passed = saved.passed.below(begin);
@@ -166,7 +166,7 @@ impl EpochRun {
 
     /// Returns the number of steps on repeated samples if the job restarts with its loaders at the positions `saved`: the maximum
     /// over its loaders.
-    pub(crate) fn steps_again(&self, saved: &[Cursor], resume: Resume) -> u64 {
+    pub(in crate::job) fn steps_again(&self, saved: &[Cursor], resume: Resume) -> u64 {
         if resume == Resume::Position {
             return 0;
         }
@@ -183,7 +183,7 @@ impl EpochRun {
     }
 
     /// Returns the number of batches that all model copies of a loader take in `steps`.
-    pub(crate) fn batches(&self, steps: Range<u64>) -> u64 {
+    pub(in crate::job) fn batches(&self, steps: Range<u64>) -> u64 {
         let until = |steps: u64| match steps.checked_sub(1) {
             Some(last) => ((last as f64 / self.interval).floor() as u64).saturating_add(1),
             None => 0,

@@ -11,12 +11,12 @@ use crate::loader::Passed;
 
 /// The state of a job copy after some of its steps.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct JobState {
+pub(in crate::job) struct JobState {
     /// Number of complete steps; `fresh` is the number of fresh samples that they trained on.
-    pub(crate) steps: u64,
+    pub(in crate::job) steps: u64,
     fresh: u64,
     /// Number of these steps that repeated earlier steps.
-    pub(crate) replayed: u64,
+    pub(in crate::job) replayed: u64,
     /// Number of complete steps of each model copy, if each trains by itself.
     own: Vec<u64>,
     /// For each device, the number of samples that its current batch lacks; it matters if the device keeps this batch for
@@ -27,19 +27,19 @@ pub(crate) struct JobState {
     /// Progress of the exchanges between ranks.
     clocks: Clocks,
     /// Position of each loader.
-    pub(crate) cursors: RangeVec<LoaderId, Cursor>,
+    pub(in crate::job) cursors: RangeVec<LoaderId, Cursor>,
 }
 
 /// The samples of a loader that steps have trained on, or that its circular queue has lost.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cursor {
+pub(in crate::job) struct Cursor {
     /// Number of samples; `batches` is the number of batches, if the loader counts batches.
-    pub(crate) samples: u64,
-    pub(crate) batches: u64,
+    pub(in crate::job) samples: u64,
+    pub(in crate::job) batches: u64,
     /// The samples one by one, if the job may fail.
-    pub(crate) passed: Passed,
+    pub(in crate::job) passed: Passed,
     /// The batches of the epochs that are not over, if the loader makes batches on request.
-    pub(crate) begun: BegunEpochs,
+    pub(in crate::job) begun: BegunEpochs,
 }
 
 impl JobState {
@@ -52,12 +52,12 @@ impl JobState {
 impl JobRun {
     /// Returns the number of steps of model copy `model` that a checkpoint would contain if it began now. `averaged` is the
     /// number of steps that averages of models include, if models are averaged.
-    pub(crate) fn saved_steps(&self, averaged: Option<u64>, model: u32) -> u64 {
+    pub(in crate::job) fn saved_steps(&self, averaged: Option<u64>, model: u32) -> u64 {
         averaged.unwrap_or_else(|| self.steps_of(model))
     }
 
     /// Returns the number of complete steps of model copy `model`.
-    pub(crate) fn steps_of(&self, model: u32) -> u64 {
+    pub(in crate::job) fn steps_of(&self, model: u32) -> u64 {
         let own = self.tally.own_steps().get(model as usize);
         own.copied().unwrap_or(self.steps.completed())
     }
@@ -65,21 +65,21 @@ impl JobRun {
     /// Returns whether the last complete step left a state that a checkpoint can save: a state on which independently training
     /// model copies agreed, or one that parameter servers hold. Learners that average models begin their checkpoints after
     /// averages instead.
-    pub(crate) fn has_state(&self) -> bool {
+    pub(in crate::job) fn has_state(&self) -> bool {
         let agreed = self.goes_beyond() || self.steps.completed().is_multiple_of(self.plan.period);
         self.parts.averages.is_empty() && agreed
     }
 
     /// Returns whether a model copy may take batches for later steps while it or other model copies have not completed the steps
     /// that a checkpoint contains.
-    pub(crate) fn takes_ahead(&self) -> bool {
+    pub(in crate::job) fn takes_ahead(&self) -> bool {
         self.plan.window > 1 || self.trains_apart() || self.plan.batches.ahead > 0
     }
 }
 
 impl Jobs {
     /// Returns the state of job copy `j` after `steps` steps.
-    pub(crate) fn state(&mut self, j: JobId, steps: u64) -> JobState {
+    pub(in crate::job) fn state(&mut self, j: JobId, steps: u64) -> JobState {
         let cursors = self.cursors(j);
         let job = &self.jobs[j];
         let recovery = self.recoveries.of(job.parts.recoveries);
@@ -99,7 +99,7 @@ impl Jobs {
 
     /// Sets job copy `j`, which has nothing in progress, back to `state`. Its loaders begin to read again only with
     /// [`Jobs::restore_loader`].
-    pub(crate) fn restore(&mut self, j: JobId, state: &JobState) {
+    pub(in crate::job) fn restore(&mut self, j: JobId, state: &JobState) {
         let job = &mut self.jobs[j];
         job.steps.roll_back(state.steps, state.fresh, job.start);
         job.tally.restart(&state.own);

@@ -22,47 +22,47 @@ pub(crate) struct Recoveries {
     pub(crate) all: IdVec<RecoveryId, RecoveryRun>,
     pub(crate) checkpoints: IdVec<CheckpointId, CheckpointRun>,
     /// Checkpoints that are not yet written.
-    pub(crate) writes: Slab<WriteId, Write>,
+    pub(in crate::job) writes: Slab<WriteId, Write>,
     pub(crate) failures: IdVec<FailuresId, FailureRun>,
     /// Overlap of the job copies that write checkpoints, by place.
-    pub(crate) overlaps: BTreeMap<WritePlace, WriteOverlap>,
+    pub(in crate::job) overlaps: BTreeMap<WritePlace, WriteOverlap>,
 }
 
 /// The last saved state of a job copy, and what its checkpoints and failures cost.
 #[derive(Debug)]
 pub(crate) struct RecoveryRun {
     /// The state from which the job copy would restart.
-    pub(crate) saved: Saved,
+    pub(in crate::job) saved: Saved,
     /// The state in which the job copy began to train, from which it restarts if no checkpoint is left.
     initial: Saved,
     /// Largest number of steps of any saved state so far.
     furthest: u64,
-    pub(crate) books: RecoveryOutcome,
+    pub(in crate::job) books: RecoveryOutcome,
     /// Times at which checkpoints began, in order [s].
-    pub(crate) begun: Vec<f64>,
+    pub(in crate::job) begun: Vec<f64>,
     /// Initial state of each loader, for restarts.
-    pub(crate) restored: RangeVec<LoaderId, Restored>,
+    pub(in crate::job) restored: RangeVec<LoaderId, Restored>,
     /// Number of steps, done and still to be done, that repeat earlier steps because epochs begin again after failures.
-    pub(crate) replayed: u64,
+    pub(in crate::job) replayed: u64,
     /// Time of the last restart.
-    pub(crate) resumed: Time,
+    pub(in crate::job) resumed: Time,
 }
 
 /// How the nodes of a job copy fail.
 #[derive(Debug)]
 pub(crate) struct FailureRun {
-    pub(crate) job: JobId,
-    pub(crate) recovery: RecoveryId,
-    pub(crate) settings: FailureSettings,
+    pub(in crate::job) job: JobId,
+    pub(in crate::job) recovery: RecoveryId,
+    pub(in crate::job) settings: FailureSettings,
     /// Number of parts of the last checkpoint that are being read back; `reading` is the time when that began.
-    pub(crate) unread: u32,
-    pub(crate) reading: Time,
+    pub(in crate::job) unread: u32,
+    pub(in crate::job) reading: Time,
     /// Number of failures of each node.
     number: Vec<u64>,
     /// Time since when the job has been down, and time when it will restart or begin to read the checkpoint back; `None` while
     /// the job is up.
-    pub(crate) down: Option<(Time, Time)>,
-    pub(crate) failures_without_progress: u32,
+    pub(in crate::job) down: Option<(Time, Time)>,
+    pub(in crate::job) failures_without_progress: u32,
     /// Number of samples that the first loader had handed out before the last checkpointed epoch began.
     begun: u64,
 }
@@ -138,12 +138,12 @@ impl RecoveryRun {
     }
 
     /// Saves the state in which the job copy begins to train for the first time.
-    pub(crate) fn begin(&mut self, initial: Saved) {
+    pub(in crate::job) fn begin(&mut self, initial: Saved) {
         (self.saved, self.initial) = (initial.clone(), initial);
     }
 
     /// Makes the job copy restart from step 0, since a failed node had a part of each checkpoint.
-    pub(crate) fn lose_checkpoints(&mut self) {
+    pub(in crate::job) fn lose_checkpoints(&mut self) {
         if self.saved.state.steps > 0 {
             self.saved = self.initial.clone();
             self.books.from_start += 1;
@@ -154,7 +154,7 @@ impl RecoveryRun {
 
     /// Returns how many of the last `taken` samples of loader `l` had not come before; `passed` is the number of all
     /// samples that have left the loader's queue so far.
-    pub(crate) fn fresh(&self, l: LoaderId, passed: u64, taken: u64) -> u64 {
+    pub(in crate::job) fn fresh(&self, l: LoaderId, passed: u64, taken: u64) -> u64 {
         let of = &self.restored[l];
         let position = passed - of.base;
         position.saturating_sub(of.known.max(position - taken))
@@ -162,7 +162,7 @@ impl RecoveryRun {
 
     /// Counts the time lost by a failure at `failed`: all time after the last saved step, which ended at `end`, except for the
     /// time that training waited for the checkpoint of that step.
-    pub(crate) fn lose(&mut self, failed: Time, end: Time) {
+    pub(in crate::job) fn lose(&mut self, failed: Time, end: Time) {
         let Saved { begun, ready, ref state } = self.saved;
         if state.steps == 0 && self.books.from_start > 0 {
             // All work since the start is lost, including what earlier failures had left.
@@ -177,7 +177,7 @@ impl RecoveryRun {
     }
 
     /// Adds the samples that failures threw away to `counts`.
-    pub(crate) fn count(&self, counts: &mut SampleCounts) {
+    pub(in crate::job) fn count(&self, counts: &mut SampleCounts) {
         for loader in self.restored.as_slice() {
             counts.started += loader.counts.started;
             counts.dropped += loader.counts.dropped;
@@ -189,18 +189,18 @@ impl RecoveryRun {
 impl Recoveries {
     /// Returns the recovery of a job copy; `None` if the job copy has neither checkpoints nor failures.
     #[inline]
-    pub(crate) fn of(&self, recoveries: Ids<RecoveryId>) -> Option<&RecoveryRun> {
+    pub(in crate::job) fn of(&self, recoveries: Ids<RecoveryId>) -> Option<&RecoveryRun> {
         self.all[recoveries].first()
     }
 
     /// Returns whether a job copy waits for one of the checkpoints `of`.
     #[inline]
-    pub(crate) fn is_saving(&self, of: Ids<CheckpointId>) -> bool {
+    pub(in crate::job) fn is_saving(&self, of: Ids<CheckpointId>) -> bool {
         self.checkpoints[of].iter().any(CheckpointRun::is_waited_for)
     }
 
     /// Cancels the checkpoints `of` that are not yet written, whose transfers have been cancelled.
-    pub(crate) fn abandon(&mut self, now: Time, of: Ids<CheckpointId>) {
+    pub(in crate::job) fn abandon(&mut self, now: Time, of: Ids<CheckpointId>) {
         for c in of {
             self.end_writing(now, c);
             self.checkpoints[c].abandon(&mut self.writes);
@@ -208,7 +208,7 @@ impl Recoveries {
     }
 
     /// Returns what failures and checkpoints cost a job copy; `None` if it has neither.
-    pub(crate) fn outcome(&self, of: Parts) -> Option<RecoveryOutcome> {
+    pub(in crate::job) fn outcome(&self, of: Parts) -> Option<RecoveryOutcome> {
         let mut books = self.of(of.recoveries)?.books;
         for checkpoint in &self.checkpoints[of.checkpoints] {
             checkpoint.close(&mut books);
@@ -217,12 +217,12 @@ impl Recoveries {
     }
 
     /// Returns when the checkpoints of a job copy began, in order [s].
-    pub(crate) fn begun(&self, of: Parts) -> Vec<f64> {
+    pub(in crate::job) fn begun(&self, of: Parts) -> Vec<f64> {
         self.of(of.recoveries).map_or(Vec::new(), |recovery| recovery.begun.clone())
     }
 
     /// Returns whether the failures of a job copy that the scenario gives times for have happened.
-    pub(crate) fn are_shown(&self, of: Parts) -> bool {
+    pub(in crate::job) fn are_shown(&self, of: Parts) -> bool {
         let shown = |recovery: &RecoveryRun| {
             let failures = &self.failures[of.failures];
             failures.iter().all(|failures| recovery.books.failures >= failures.planned())
@@ -233,7 +233,7 @@ impl Recoveries {
     /// Records for the job copy of `of` that a new state has been saved, which counts as progress if it has more steps than any
     /// saved before. If epochs begin again after a failure and the goal is a number of epochs, only a state of a later epoch
     /// counts.
-    pub(crate) fn record_progress(&mut self, of: RecoveryId) {
+    pub(in crate::job) fn record_progress(&mut self, of: RecoveryId) {
         let recovery = &mut self.all[of];
         if recovery.saved.state.steps <= recovery.furthest {
             return;
@@ -254,7 +254,7 @@ impl Recoveries {
     }
 
     /// Samples the time of the next failure of node `node` of failures `f`, and schedules the failure.
-    pub(crate) fn next_failure(&mut self, env: &mut Env, f: FailuresId, node: u32) {
+    pub(in crate::job) fn next_failure(&mut self, env: &mut Env, f: FailuresId, node: u32) {
         let failures = &mut self.failures[f];
         let FailureTimes::Random { mtbf, shape } = failures.settings.when else { return };
         let Some(number) = failures.number.get_mut(node as usize) else {
@@ -269,7 +269,7 @@ impl Recoveries {
     }
 
     /// Schedules the first failures of each node of failures `f`.
-    pub(crate) fn begin_failures(&mut self, env: &mut Env, f: FailuresId) {
+    pub(in crate::job) fn begin_failures(&mut self, env: &mut Env, f: FailuresId) {
         let nodes = self.failures[f].number.len() as u32;
         match self.failures[f].settings.when.clone() {
             FailureTimes::At(times) => {

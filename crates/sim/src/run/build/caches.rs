@@ -17,17 +17,17 @@ use crate::run::resource::Member;
 use crate::storage::{CacheUse, CacheWays, Decoded, Holders, Mount, PageCache, Tiers, Units};
 
 /// The scenario's data sets, as caches and readers see them.
-pub(crate) struct DataSets {
+pub(in crate::run) struct DataSets {
     /// Division of each data set into units of a page cache, and the total number of units.
-    pub(crate) units: (Vec<Units>, u32),
+    pub(in crate::run) units: (Vec<Units>, u32),
     /// Division of each data set into units of a cache of whole files, and the total number of units.
-    pub(crate) files: (Vec<Units>, u32),
+    pub(in crate::run) files: (Vec<Units>, u32),
     /// Mean bytes of a request, for each data set; computed once, because a table of sizes is long.
-    pub(crate) requests: Vec<f64>,
+    pub(in crate::run) requests: Vec<f64>,
 }
 
 impl DataSets {
-    pub(crate) fn new(scenario: &Scenario) -> DataSets {
+    pub(in crate::run) fn new(scenario: &Scenario) -> DataSets {
         let (datasets, cached) = (&scenario.datasets, scenario.cached_datasets());
         DataSets {
             units: units(datasets, &cached, Units::new),
@@ -38,7 +38,7 @@ impl DataSets {
 
     /// Returns the division of each data set into units of a cache, and the total number of units; units are `whole` files, or
     /// units of a page cache.
-    pub(crate) fn division(&self, whole: bool) -> &(Vec<Units>, u32) {
+    pub(in crate::run) fn division(&self, whole: bool) -> &(Vec<Units>, u32) {
         if whole { &self.files } else { &self.units }
     }
 }
@@ -62,7 +62,7 @@ fn units(
 impl Builder<'_> {
     /// Returns how the loader of `job` uses the page cache of the node being built; `None` if the node has no page cache, or none
     /// of the job's reads go through it.
-    pub(crate) fn cached(&mut self, job: &Job) -> Option<Box<CacheUse>> {
+    pub(in crate::run) fn cached(&mut self, job: &Job) -> Option<Box<CacheUse>> {
         if !self.scenario.keeps_pages(job, self.here()) {
             return None;
         }
@@ -91,7 +91,7 @@ impl Builder<'_> {
     }
 
     /// Returns the link of the bytes that the page cache of the node being built serves; `None` if nothing limits their rate.
-    pub(crate) fn page_cache_link(&mut self) -> Option<LinkId> {
+    pub(in crate::run) fn page_cache_link(&mut self) -> Option<LinkId> {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.page_cache_link);
         let bandwidth = self.here().page_cache.as_ref()?.bandwidth;
         if known.is_some() || bandwidth.is_infinite() {
@@ -107,7 +107,12 @@ impl Builder<'_> {
 impl Builder<'_> {
     /// Returns the tiers that a loader of `job` uses on the node being built, with threads on `cores`; the node is number
     /// `rank` of the job copy. Returns `None` if the loader uses no tier.
-    pub(crate) fn tiers(&mut self, job: &Job, rank: u32, cores: &OnCores) -> Option<Box<Tiers>> {
+    pub(in crate::run) fn tiers(
+        &mut self,
+        job: &Job,
+        rank: u32,
+        cores: &OnCores,
+    ) -> Option<Box<Tiers>> {
         let storage = job.reads_from();
         let cache = self.scenario.storage[storage].cache;
         if cache.is_none() && !job.reads_parts() {
@@ -158,7 +163,7 @@ impl Builder<'_> {
     }
 
     /// Returns how a loader of a job copy uses the cache of decoded samples on the node being built, if there is one.
-    pub(crate) fn decoded(&mut self, copy: &JobCopy) -> Option<Box<Decoded>> {
+    pub(in crate::run) fn decoded(&mut self, copy: &JobCopy) -> Option<Box<Decoded>> {
         let described = copy.job.decoded_cache?;
         let dataset = &self.scenario.datasets[copy.job.dataset];
         let samples = u32::try_from(dataset.samples).unwrap_or(u32::MAX);

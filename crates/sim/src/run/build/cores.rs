@@ -16,7 +16,7 @@ use crate::env::{Cores, Delay, Service, Station};
 use crate::run::resource::Member;
 
 /// How the threads of one loader and of its trainers get a node's cores.
-pub(crate) struct OnCores {
+pub(in crate::run) struct OnCores {
     /// How threads get the cores if they share no other resource.
     plain: Cores,
     /// The link that models the cores, if threads share them or go at varying speed; `None` if each core is a server of a FIFO
@@ -29,7 +29,7 @@ pub(crate) struct OnCores {
 
 impl Builder<'_> {
     /// Returns how a loader of a job copy gets cores on the node being built; `coupled` says whether transfers use the cores too.
-    pub(crate) fn on_cores(&mut self, copy: &JobCopy, coupled: bool) -> OnCores {
+    pub(in crate::run) fn on_cores(&mut self, copy: &JobCopy, coupled: bool) -> OnCores {
         let job = copy.job;
         let (plain, link) = self.cores(job, threads_of(job), coupled || shares_more(job));
         let memory = (job.cpu.traffic > 0.0).then(|| self.memory()).flatten();
@@ -49,7 +49,7 @@ impl Builder<'_> {
     /// share them or go at varying speed. As long as each thread can have a core of its own, a FIFO station gives the same times
     /// as shared cores, and needs no computation of rates. A station does not suffice if busy cores slow each other, or if
     /// threads also share other resources (`shared`).
-    pub(crate) fn cores(
+    pub(in crate::run) fn cores(
         &mut self,
         job: &Job,
         threads: u32,
@@ -137,7 +137,7 @@ impl Builder<'_> {
     /// Returns the core-seconds of a job copy's messages, and the cores that spend them. The job copy is on nodes from `first`
     /// on; its messages and its loaders share the cores of these nodes. Returns `None` if neither messages nor updates at
     /// servers take core time.
-    pub(crate) fn overhead(&mut self, copy: &JobCopy, first: u32) -> Option<Overhead> {
+    pub(in crate::run) fn overhead(&mut self, copy: &JobCopy, first: u32) -> Option<Overhead> {
         let job = copy.job;
         let cost = job.sync.as_ref().map(|sync| sync.transport.cpu)?;
         let update = job.servers().map_or(0.0, |servers| 1.0 / servers.update);
@@ -189,7 +189,7 @@ impl Builder<'_> {
     }
 
     /// Returns the link that models the memory bandwidth of the node being built; `None` if the bandwidth is unlimited.
-    pub(crate) fn memory(&mut self) -> Option<LinkId> {
+    pub(in crate::run) fn memory(&mut self) -> Option<LinkId> {
         let bandwidth = self.here().memory_bandwidth;
         if bandwidth.is_infinite() {
             return None;
@@ -206,12 +206,17 @@ impl Builder<'_> {
 
 impl OnCores {
     /// Returns how the workers of `stage` of `job` get cores.
-    pub(crate) fn of_stage(&self, builder: &mut Builder, job: &Job, stage: &Stage) -> Cores {
+    pub(in crate::run) fn of_stage(
+        &self,
+        builder: &mut Builder,
+        job: &Job,
+        stage: &Stage,
+    ) -> Cores {
         self.with(builder, stage.lock, job.cpu.traffic)
     }
 
     /// Returns how the trainers of `job` get cores.
-    pub(crate) fn of_trainers(&self, builder: &mut Builder, job: &Job) -> Cores {
+    pub(in crate::run) fn of_trainers(&self, builder: &mut Builder, job: &Job) -> Cores {
         self.with(builder, job.launch.as_ref().map_or(0.0, |launch| launch.lock), 0.0)
     }
 
@@ -228,7 +233,7 @@ impl OnCores {
 
     /// Returns the group of flows over `route` that also use a core; `None` if the cores are a FIFO station. Transfers and
     /// threads that compete for cores get equal shares of a core.
-    pub(crate) fn coupled(
+    pub(in crate::run) fn coupled(
         &self,
         builder: &mut Builder,
         route: Vec<Use>,
@@ -282,7 +287,7 @@ fn waits_on_core(job: &Job) -> bool {
 }
 
 /// Returns the speed of each of `threads` threads that have the node's cores to themselves, relative to one undisturbed core.
-pub(crate) fn speed_alone(node: &Node, threads: u32) -> f64 {
+pub(in crate::run) fn speed_alone(node: &Node, threads: u32) -> f64 {
     (node.core_capacity(threads) / f64::from(threads)).min(1.0)
 }
 

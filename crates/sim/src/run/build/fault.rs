@@ -12,7 +12,7 @@ use crate::run::resource::{Member, ResourceRun};
 
 impl Builder<'_> {
     /// Returns all faults in their initial state: none has begun.
-    pub(crate) fn faults(&self) -> Vec<FaultRun> {
+    pub(in crate::run) fn faults(&self) -> Vec<FaultRun> {
         self.scenario.faults.iter().map(|fault| self.fault(fault)).collect()
     }
 
@@ -69,7 +69,7 @@ impl Builder<'_> {
 
     /// Records node and number of each device's GPUs, if a fault slows GPUs. The job copy's devices begin at `first`, its nodes at
     /// `begin`.
-    pub(crate) fn note_gpus(&mut self, job: &Job, (begin, first): (u32, DeviceId)) {
+    pub(in crate::run) fn note_gpus(&mut self, job: &Job, (begin, first): (u32, DeviceId)) {
         let slows_gpus = self.scenario.faults.iter().any(|fault| fault.what == Faulty::Gpus);
         if !slows_gpus || job.device != Processor::Accelerator {
             return;

@@ -22,21 +22,21 @@ use crate::job::{
 };
 
 /// A job copy being built.
-pub(crate) struct JobCopy<'s> {
-    pub(crate) job: &'s Job,
+pub(in crate::run) struct JobCopy<'s> {
+    pub(in crate::run) job: &'s Job,
     /// Index of the job.
-    pub(crate) index: usize,
+    pub(in crate::run) index: usize,
     /// Id of the job copy.
-    pub(crate) number: JobId,
-    pub(crate) start: Time,
-    pub(crate) goal: Goal,
+    pub(in crate::run) number: JobId,
+    pub(in crate::run) start: Time,
+    pub(in crate::run) goal: Goal,
     /// Least known length of the time series that reports show, 0 if unknown [s]; `None` for all but the first copy of a job.
-    pub(crate) recorded: Option<f64>,
+    pub(in crate::run) recorded: Option<f64>,
 }
 
 impl Builder<'_> {
     /// Adds copy number `copy` of job `index`, on nodes from `node` on.
-    pub(crate) fn job_copy(&mut self, index: usize, copy: u32, node: u32) {
+    pub(in crate::run) fn job_copy(&mut self, index: usize, copy: u32, node: u32) {
         let job = &self.scenario.jobs[index];
         let start = job.start + self.gaps(index, copy);
         let lasts = match self.scenario.run.stop {
@@ -216,7 +216,7 @@ impl Builder<'_> {
     }
 
     /// Returns the factor by which steps take longer on accelerators of node `node` than on those of the cluster's first nodes.
-    pub(crate) fn slowness(&self, job: &Job, node: u32) -> f64 {
+    pub(in crate::run) fn slowness(&self, job: &Job, node: u32) -> f64 {
         let cluster = &self.scenario.cluster;
         match job.device {
             Processor::Accelerator => cluster.slowness(cluster.node_at(node), job.peak),
@@ -318,7 +318,7 @@ impl Builder<'_> {
     /// Adds the trainers of all GPUs of a job copy if they use cores, and returns them. The job copy is on nodes from `begin` on
     /// and has devices from `first` on; `loaders` holds, for each of its loaders, the node and how threads get cores there. The
     /// trainers that work for the same loader on the same node have the interpreter's lock in common.
-    pub(crate) fn trainers(
+    pub(in crate::run) fn trainers(
         &mut self,
         of: &JobCopy,
         (begin, first): (u32, DeviceId),

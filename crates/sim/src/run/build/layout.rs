@@ -15,39 +15,39 @@ use crate::ids::{DeviceId, IdVec, JobId, RankId};
 use crate::job::{Exchanges, OfRoot, OfStage, StageProgram, Started, stage_program};
 
 /// Devices, and groups of their GPUs; each group has a communicator of its own.
-pub(crate) struct Set {
-    pub(crate) devices: Members,
+pub(in crate::run) struct Set {
+    pub(in crate::run) devices: Members,
     /// Number of model copies that the devices belong to. The learners on the same GPUs count as one.
-    pub(crate) copies: u32,
-    pub(crate) groups: Vec<Members>,
+    pub(in crate::run) copies: u32,
+    pub(in crate::run) groups: Vec<Members>,
 }
 
 /// The programs of a stage in each kind of step.
 #[derive(Clone, Copy)]
-pub(crate) struct OfStageInSteps<'p> {
-    pub(crate) all: &'p ByStepKind<Vec<StageProgram>>,
-    pub(crate) stage: usize,
+pub(in crate::run) struct OfStageInSteps<'p> {
+    pub(in crate::run) all: &'p ByStepKind<Vec<StageProgram>>,
+    pub(in crate::run) stage: usize,
 }
 
 /// The layout of a job copy's GPUs, before its communicators are made.
-pub(crate) struct Laid<'j> {
-    pub(crate) job: &'j Job,
-    pub(crate) of: &'j Parallelism,
+pub(in crate::run) struct Laid<'j> {
+    pub(in crate::run) job: &'j Job,
+    pub(in crate::run) of: &'j Parallelism,
     /// Id of the job copy; `first` is its first device.
-    pub(crate) number: JobId,
-    pub(crate) first: DeviceId,
-    pub(crate) cluster: Cluster,
+    pub(in crate::run) number: JobId,
+    pub(in crate::run) first: DeviceId,
+    pub(in crate::run) cluster: Cluster,
     /// For each GPU, the number of its node within the job copy.
-    pub(crate) nodes: IdVec<RankId, u32>,
-    pub(crate) ways: RankRoutes,
+    pub(in crate::run) nodes: IdVec<RankId, u32>,
+    pub(in crate::run) ways: RankRoutes,
     /// Time of a step of a model copy [s].
-    pub(crate) step: f64,
-    pub(crate) cycle: Cycle,
+    pub(in crate::run) step: f64,
+    pub(in crate::run) cycle: Cycle,
 }
 
 impl Laid<'_> {
     /// Returns the device of stage number `stage` of learner number `learner` on the GPUs of model copy number `copy`.
-    pub(crate) fn device(&self, (copy, learner): (u32, u32), stage: u32) -> DeviceId {
+    pub(in crate::run) fn device(&self, (copy, learner): (u32, u32), stage: u32) -> DeviceId {
         let model = copy * self.job.learners.most + learner;
         self.first + model * self.job.shares().len() as u32 + stage
     }
@@ -57,7 +57,7 @@ impl Laid<'_> {
     /// groups of ranks shard states, also these groups, and the ranks that hold the same shards. If ranks shard a second copy of
     /// the parameters, also the groups that do so. If exchanges average parameters, also the ranks that train one model together.
     /// The learners of a GPU exchange gradients together, and do everything else by themselves.
-    pub(crate) fn sets(&self, stage: u32) -> Vec<(Communicator, Vec<Set>)> {
+    pub(in crate::run) fn sets(&self, stage: u32) -> Vec<(Communicator, Vec<Set>)> {
         let (job, stages) = (self.job, self.job.shares().len() as u32);
         let (copies, experts, learners) = (job.ranks(), job.expert_ranks(), job.learners.most);
         let tensor = || 0..job.tensor_ranks();
@@ -135,12 +135,12 @@ impl Laid<'_> {
     }
 
     /// Returns the numbers of the model copies that have programs of their own; the other model copies share these programs.
-    pub(crate) fn experts(&self) -> Range<u32> {
+    pub(in crate::run) fn experts(&self) -> Range<u32> {
         0..self.job.programs_of_stage()
     }
 
     /// Returns the programs of all stages in a kind of step, for model copy number `expert`, which has programs of its own.
-    pub(crate) fn programs(&self, expert: u32, kind: StepKind) -> Vec<StageProgram> {
+    pub(in crate::run) fn programs(&self, expert: u32, kind: StepKind) -> Vec<StageProgram> {
         (0..self.job.shares().len()).map(|stage| self.program(stage, expert, kind)).collect()
     }
 
@@ -208,13 +208,13 @@ impl Laid<'_> {
 
     /// Returns whether collectives of this kind average the models of learners, and begin when all learners have corrected
     /// theirs.
-    pub(crate) fn is_averaged(&self, kind: Communicator) -> bool {
+    pub(in crate::run) fn is_averaged(&self, kind: Communicator) -> bool {
         let of_all = matches!(kind, Communicator::Data | Communicator::ExpertData);
         of_all && self.job.averaging().is_some()
     }
 
     /// Returns the collectives that a stage starts in communicators of `ranks` ranks.
-    pub(crate) fn collectives(
+    pub(in crate::run) fn collectives(
         &self,
         program: OfStageInSteps<'_>,
         (kind, ranks): (Communicator, u32),
@@ -241,7 +241,7 @@ impl Laid<'_> {
     }
 
     /// Returns the maximum size of a fused collective of a communicator [B]; 0 if collectives are not fused.
-    pub(crate) fn fusion(&self, kind: Communicator) -> u64 {
+    pub(in crate::run) fn fusion(&self, kind: Communicator) -> u64 {
         match kind {
             Communicator::Tensor | Communicator::Context | Communicator::Expert => 0,
             Communicator::Data
@@ -259,7 +259,7 @@ impl Laid<'_> {
 
     /// Returns the plan for the collectives `all`. All `groups` of ranks do these collectives at the same time. Returns `None` if
     /// there are no collectives.
-    pub(crate) fn plan(
+    pub(in crate::run) fn plan(
         &self,
         kind: Communicator,
         all: &Collectives,

@@ -25,7 +25,7 @@ fn is_plain(dataset: &Dataset) -> bool {
 impl Builder<'_> {
     /// Adds loader number `rank` of a job copy, on the copy's node number `node`; its tracks belong to `process`. Returns how
     /// its threads get the node's cores.
-    pub(crate) fn loader(
+    pub(in crate::run) fn loader(
         &mut self,
         copy: &JobCopy,
         rank: u32,
@@ -125,13 +125,13 @@ impl Builder<'_> {
     }
 
     /// Returns the number of files in the data sets listed before data set `dataset`; these files are created first.
-    pub(crate) fn files_before(&self, dataset: usize) -> u64 {
+    pub(in crate::run) fn files_before(&self, dataset: usize) -> u64 {
         self.scenario.datasets[..dataset].iter().map(Dataset::files).fold(0, u64::saturating_add)
     }
 
     /// Returns the mount of storage `index` on the node being built, for threads on `cores`. If `beyond` is set, the bytes also
     /// use this link, after the storage's own route.
-    pub(crate) fn loader_mount(
+    pub(in crate::run) fn loader_mount(
         &mut self,
         index: usize,
         request: f64,
@@ -239,7 +239,7 @@ const LIST: usize = 128;
 
 impl Builder<'_> {
     /// Adds the operations of the stages of `job`, for all of its copies.
-    pub(crate) fn operations(&mut self, job: &Job) {
+    pub(in crate::run) fn operations(&mut self, job: &Job) {
         let image = self.scenario.datasets[job.dataset].image;
         let pixels = image.map_or(0.0, |image| image.pixels());
         self.first_operations.clear();
@@ -294,6 +294,6 @@ fn in_team(work: Work, team: Option<InnerThreads>) -> Work {
 }
 
 /// Returns the number of operations on an item of the stage, including the hand-over to the next stage.
-pub(crate) fn operations_of(stage: &Stage, job: &Job) -> usize {
+pub(in crate::run) fn operations_of(stage: &Stage, job: &Job) -> usize {
     stage.per_sample.len() + stage.per_item.len() + usize::from(job.hand_off > 0.0)
 }

@@ -101,7 +101,7 @@ struct Parts {
 }
 
 /// Returns the world of one replication before anything has happened; the first events are scheduled.
-pub(crate) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options<'_>) -> World<'a> {
+pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options<'_>) -> World<'a> {
     let mut builder = Builder::new(scenario, replication, options.trace);
     builder.parts.communicators.idle = options.collectives.cloned().unwrap_or_default();
     builder.jobs();

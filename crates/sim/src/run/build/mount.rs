@@ -19,20 +19,20 @@ use crate::storage::{
 
 /// The components that serve a storage's requests and bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Backend {
-    pub(crate) station: Option<StationId>,
-    pub(crate) link: Option<LinkId>,
+pub(in crate::run) struct Backend {
+    pub(in crate::run) station: Option<StationId>,
+    pub(in crate::run) link: Option<LinkId>,
     /// Link use of each byte written to the storage; `None` if writing is not limited.
-    pub(crate) write: Option<Use>,
+    pub(in crate::run) write: Option<Use>,
     /// The links of the storage targets, one for each target.
     targets: Vec<LinkId>,
     limiter: Option<LimiterId>,
-    pub(crate) service: ServiceModel,
+    pub(in crate::run) service: ServiceModel,
 }
 
 /// The user of a storage, which determines the route of the bytes.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Client {
+pub(in crate::run) enum Client {
     /// A node that reads over its NIC if the storage is remote, with requests of the given mean size [B].
     Node(f64),
     /// A node that copies from the storage to a tier of its own, over its NIC if the storage is remote.
@@ -52,7 +52,7 @@ impl Builder<'_> {
     /// Returns three things for one more client of storage `index`: the mount; the route of the bytes; and the latency and core
     /// use that remain after a request's core-seconds have been taken out of its time. If `beyond` is set, it is the last link
     /// use of the route.
-    pub(crate) fn mount(
+    pub(in crate::run) fn mount(
         &mut self,
         index: usize,
         client: Client,
@@ -165,7 +165,7 @@ impl Builder<'_> {
 
     /// Returns the components of a storage that each node has for itself (a local disk), for the node being built; adds them at
     /// the first call.
-    pub(crate) fn disk(&mut self, index: usize, model: &StorageModel) -> Backend {
+    pub(in crate::run) fn disk(&mut self, index: usize, model: &StorageModel) -> Backend {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.disks.get(&index));
         if let Some(known) = known {
             return known.clone();
@@ -189,7 +189,7 @@ impl Builder<'_> {
     }
 
     /// Returns the latency of the storage's request path plus `more` [s], which may be negative.
-    pub(crate) fn latency(&mut self, model: &StorageModel, more: f64) -> RequestLatency {
+    pub(in crate::run) fn latency(&mut self, model: &StorageModel, more: f64) -> RequestLatency {
         // A measured latency already includes the network.
         let behind = model.remote && model.path.measured().is_none();
         let round_trip = if behind { 2.0 * self.scenario.cluster.latency } else { 0.0 };
@@ -288,7 +288,7 @@ impl Builder<'_> {
 }
 
 /// Returns the use of a link that every byte passes once.
-pub(crate) fn whole(link: LinkId) -> Use {
+pub(in crate::run) fn whole(link: LinkId) -> Use {
     Use { link, per_unit: 1.0 }
 }
 
@@ -296,38 +296,38 @@ pub(crate) fn whole(link: LinkId) -> Use {
 const UNLIMITED: &Bandwidth = &Bandwidth::Fixed(f64::INFINITY);
 
 /// A storage's request path, from which the components for one client are built.
-pub(crate) struct StorageModel<'s> {
-    pub(crate) path: &'s RequestPath,
+pub(in crate::run) struct StorageModel<'s> {
+    pub(in crate::run) path: &'s RequestPath,
     /// Maximum throughput of a single transfer over links [B/s].
-    pub(crate) per_stream: f64,
+    pub(in crate::run) per_stream: f64,
     /// Whether the storage is reached over the network.
-    pub(crate) remote: bool,
+    pub(in crate::run) remote: bool,
 }
 
 /// The result of taking a request's core-seconds out of a storage's times: a correction of the latency, and the way in which
 /// the core-seconds are spent.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Rest {
+pub(in crate::run) struct Rest {
     /// Correction of the latency [s]; may be negative.
-    pub(crate) latency: f64,
+    pub(in crate::run) latency: f64,
     /// Core-seconds that are spent apart from the transfer.
-    pub(crate) cpu: ReadCpu,
+    pub(in crate::run) cpu: ReadCpu,
     /// Core use during the transfer of bytes, if the transfer keeps a core busy.
-    pub(crate) coupled: Option<Coupled>,
+    pub(in crate::run) coupled: Option<Coupled>,
 }
 
 /// Use of a core during the transfer of bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Coupled {
+pub(in crate::run) struct Coupled {
     /// Core-seconds for each byte [s/B].
-    pub(crate) cpu: f64,
+    pub(in crate::run) cpu: f64,
     /// Time per byte of a request that has the storage to itself [s/B].
-    pub(crate) alone: f64,
+    pub(in crate::run) alone: f64,
 }
 
 impl<'s> StorageModel<'s> {
     /// Returns the model of a storage with this request path.
-    pub(crate) fn new(path: &'s RequestPath) -> StorageModel<'s> {
+    pub(in crate::run) fn new(path: &'s RequestPath) -> StorageModel<'s> {
         let on_links = path.seek().is_none();
         StorageModel {
             path,
@@ -337,13 +337,13 @@ impl<'s> StorageModel<'s> {
     }
 
     /// Returns the bandwidth of the link that all transfers share [B/s].
-    pub(crate) fn bandwidth(&self) -> &'s Bandwidth {
+    pub(in crate::run) fn bandwidth(&self) -> &'s Bandwidth {
         if self.path.seek().is_some() { UNLIMITED } else { &self.path.bandwidth }
     }
 
     /// Returns a disk head's seek time [s] and the throughput after the seek [B/s]; `None` if the storage is not modelled with
     /// a disk head.
-    pub(crate) fn disk_head(&self) -> Option<(f64, f64)> {
+    pub(in crate::run) fn disk_head(&self) -> Option<(f64, f64)> {
         let alone = self.path.bandwidth.alone().min(self.path.per_stream);
         self.path.seek().map(|seek| (seek, alone))
     }
@@ -356,7 +356,7 @@ impl StorageModel<'_> {
     /// Links may be so slow that the time per byte cannot be reduced by the whole core time per byte. Then the latency is
     /// reduced by the missing part. But if the latency is too short for that, or if the core time is more than half of the time
     /// per byte, the transfer keeps a core busy while it lasts instead.
-    pub(crate) fn take_cpu(&mut self, size: f64) -> Rest {
+    pub(in crate::run) fn take_cpu(&mut self, size: f64) -> Rest {
         let cpu = self.path.cpu;
         if cpu == ReadCpu::default() {
             return Rest::default();
@@ -402,7 +402,7 @@ impl StorageModel<'_> {
     }
 
     /// Returns the maximum throughput of all transfers together [B/s].
-    pub(crate) fn most(&self) -> f64 {
+    pub(in crate::run) fn most(&self) -> f64 {
         self.bandwidth().most()
     }
 }

@@ -18,12 +18,12 @@ use crate::run::resource::Member;
 
 /// The components of a node that its loaders share.
 #[derive(Debug, Default)]
-pub(crate) struct OnNode {
+pub(in crate::run) struct OnNode {
     /// How threads get the node's cores; and the link that models the cores, if threads share them.
-    pub(crate) cores: Option<(Cores, Option<LinkId>)>,
-    pub(crate) memory: Option<LinkId>,
+    pub(in crate::run) cores: Option<(Cores, Option<LinkId>)>,
+    pub(in crate::run) memory: Option<LinkId>,
     /// Link of the CPU quota of each job copy that has one.
-    pub(crate) quotas: BTreeMap<JobId, LinkId>,
+    pub(in crate::run) quotas: BTreeMap<JobId, LinkId>,
     /// GPUs of the node that the job copies built so far have taken, the current one included.
     gpus: Vec<Taken>,
     /// First GPU of the job copy being built, and number of GPUs on the node, after which GPU numbers wrap around to 0.
@@ -31,16 +31,16 @@ pub(crate) struct OnNode {
     nic: Option<LinkId>,
     nic_out: Option<LinkId>,
     /// Id of the node's page cache.
-    pub(crate) cache: Option<PageCacheId>,
-    pub(crate) page_cache_link: Option<LinkId>,
+    pub(in crate::run) cache: Option<PageCacheId>,
+    pub(in crate::run) page_cache_link: Option<LinkId>,
     /// Ids of the node's caches on tiers, by storage.
-    pub(crate) node_caches: BTreeMap<usize, CacheId>,
+    pub(in crate::run) node_caches: BTreeMap<usize, CacheId>,
     /// Ids of the node's caches of decoded samples, by job copy.
-    pub(crate) decoded: BTreeMap<JobId, CacheId>,
+    pub(in crate::run) decoded: BTreeMap<JobId, CacheId>,
     /// Components of the node's own storages (disks, memory), by storage.
-    pub(crate) disks: BTreeMap<usize, Backend>,
+    pub(in crate::run) disks: BTreeMap<usize, Backend>,
     /// Components that serve the files that the node's page cache holds from the start, by storage.
-    pub(crate) warm: BTreeMap<usize, Backend>,
+    pub(in crate::run) warm: BTreeMap<usize, Backend>,
     /// I/O queues of the node to a shared target, by storage.
     queues: BTreeMap<usize, NodeQueues>,
     /// Number of workers that read from storage, over the loaders built so far on the node.
@@ -49,11 +49,11 @@ pub(crate) struct OnNode {
 
 /// The I/O queues of a node to one storage.
 #[derive(Debug, Clone)]
-pub(crate) struct NodeQueues {
+pub(in crate::run) struct NodeQueues {
     /// For each queue, the station whose servers are its slots.
-    pub(crate) slots: Vec<StationId>,
+    pub(in crate::run) slots: Vec<StationId>,
     /// For each queue, its own link, if its bandwidth is limited.
-    pub(crate) links: Vec<Option<LinkId>>,
+    pub(in crate::run) links: Vec<Option<LinkId>>,
 }
 
 /// GPUs of a node that copies of a job have taken: `number` GPUs from `first` on; GPU numbers wrap around after the node's last
@@ -75,7 +75,7 @@ impl Taken {
 
 impl Builder<'_> {
     /// Returns the I/O queues of the node being built to storage `index`.
-    pub(crate) fn queues_of_node(&mut self, index: usize, of: Queues) -> NodeQueues {
+    pub(in crate::run) fn queues_of_node(&mut self, index: usize, of: Queues) -> NodeQueues {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.queues.get(&index));
         if let Some(known) = known {
             return known.clone();
@@ -101,7 +101,7 @@ impl Builder<'_> {
 
     /// Returns the number of reading workers in the loaders built before on this node; then adds the `readers` of the loader
     /// being built to this number.
-    pub(crate) fn readers_before(&mut self, readers: u32) -> u32 {
+    pub(in crate::run) fn readers_before(&mut self, readers: u32) -> u32 {
         let node = self.on_nodes.entry(self.node).or_default();
         let before = node.readers;
         node.readers = before.wrapping_add(readers);
@@ -109,7 +109,7 @@ impl Builder<'_> {
     }
 
     /// Returns the link of the incoming direction of the NIC of the node being built.
-    pub(crate) fn nic(&mut self, bandwidth: f64) -> LinkId {
+    pub(in crate::run) fn nic(&mut self, bandwidth: f64) -> LinkId {
         if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic) {
             return known;
         }
@@ -120,7 +120,7 @@ impl Builder<'_> {
 
     /// Returns the NIC's link for storage data that come into the node being built, or leave the node if `out` is set; `None`
     /// if it is not limited.
-    pub(crate) fn data_nic(&mut self, out: bool) -> Option<LinkId> {
+    pub(in crate::run) fn data_nic(&mut self, out: bool) -> Option<LinkId> {
         let cluster = &self.scenario.cluster;
         let bandwidth = cluster.data_nic_at(self.node);
         let (own, limited) = (cluster.storage_nic.is_some(), bandwidth.is_finite());
@@ -136,7 +136,7 @@ impl Builder<'_> {
     }
 
     /// Returns the link of the outgoing direction of the NIC of the node being built.
-    pub(crate) fn nic_out(&mut self, bandwidth: f64) -> LinkId {
+    pub(in crate::run) fn nic_out(&mut self, bandwidth: f64) -> LinkId {
         if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic_out) {
             return known;
         }
@@ -146,7 +146,7 @@ impl Builder<'_> {
     }
 
     /// Returns the route between the GPUs of the node being built, if activations use it and its bandwidth is limited.
-    pub(crate) fn intra(&mut self, job: &Job) -> Option<GroupId> {
+    pub(in crate::run) fn intra(&mut self, job: &Job) -> Option<GroupId> {
         let bandwidth = self.here().intra.bandwidth;
         let whole = job.pipeline.as_ref().filter(|_| job.parallelism.is_none());
         let used = whole.is_some_and(|pipeline| pipeline.activations > 0.0);
@@ -158,7 +158,12 @@ impl Builder<'_> {
 
     /// Returns the route to the first GPU of each model copy of loader number `rank`, on node number `node` of its job copy.
     /// Data from other ranks that pass through the host's memory use these links too.
-    pub(crate) fn pcie(&mut self, job: &Job, rank: u32, node: u32) -> IdVec<GpuId, GroupId> {
+    pub(in crate::run) fn pcie(
+        &mut self,
+        job: &Job,
+        rank: u32,
+        node: u32,
+    ) -> IdVec<GpuId, GroupId> {
         let bandwidth = self.here().pcie;
         if !job.copies_to_devices() || bandwidth.is_infinite() {
             return IdVec::default();
@@ -176,12 +181,12 @@ impl Builder<'_> {
     }
 
     /// Returns the first GPU of model copy number `copy` of the job copy being built, on the node being built.
-    pub(crate) fn gpu_of(&self, job: &Job, copy: u32) -> u32 {
+    pub(in crate::run) fn gpu_of(&self, job: &Job, copy: u32) -> u32 {
         self.gpu_at(self.node, u64::from(copy) * job.gpus_per_copy())
     }
 
     /// Returns GPU number `place` of the job copy being built, on node `node`.
-    pub(crate) fn gpu_at(&self, node: u32, place: u64) -> u32 {
+    pub(in crate::run) fn gpu_at(&self, node: u32, place: u64) -> u32 {
         let (first, all) = self.on_nodes.get(&node).map_or((0, 1), |node| node.own_gpus);
         ((first + place) % all.max(1)) as u32
     }
@@ -189,7 +194,7 @@ impl Builder<'_> {
     /// Assigns GPUs to the model copies (with all their stages) of one copy of job `index`, on nodes from `first` on. The job
     /// copy takes the first free GPUs. A GPU is free if no job that may run at the same time uses it. If too few GPUs are free,
     /// GPU numbers wrap around to 0, and jobs share GPUs.
-    pub(crate) fn take_gpus(&mut self, index: usize, first: u32) {
+    pub(in crate::run) fn take_gpus(&mut self, index: usize, first: u32) {
         let job = &self.scenario.jobs[index];
         let over = self.over_before(job);
         for place in 0..job.nodes {
@@ -221,7 +226,7 @@ impl Builder<'_> {
 
     /// Adds a GPU for each stage of each model copy of the loader being built, and returns these GPUs; empty if GPUs are not
     /// simulated as shared.
-    pub(crate) fn gpus(&mut self, job: &Job) -> IdVec<GpuId, Gpu> {
+    pub(in crate::run) fn gpus(&mut self, job: &Job) -> IdVec<GpuId, Gpu> {
         if job.kernel().is_none() && job.kernels.is_empty() && job.averaging().is_none() {
             return IdVec::default();
         }
@@ -279,7 +284,7 @@ impl Builder<'_> {
     }
 
     /// Adds a link [B/s] to the resource `of`.
-    pub(crate) fn own_link(&mut self, of: Resource, bandwidth: f64) -> LinkId {
+    pub(in crate::run) fn own_link(&mut self, of: Resource, bandwidth: f64) -> LinkId {
         let link = self.env.network.link(Capacity::Fixed(bandwidth));
         self.resource(of, "B/s", bandwidth, Member::Link(link));
         link

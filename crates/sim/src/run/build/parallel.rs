@@ -19,19 +19,19 @@ use crate::ids::{CommunicatorId, DeviceId, IdVec, Ids, RangeVec, RankId};
 use crate::job::{Op, ParallelDevice, Programs, Spread, StageProgram};
 
 /// The state of a job copy whose model copies are divided into stages.
-pub(crate) struct Stages {
-    pub(crate) spread: Spread,
-    pub(crate) ways: RankRoutes,
+pub(in crate::run) struct Stages {
+    pub(in crate::run) spread: Spread,
+    pub(in crate::run) ways: RankRoutes,
     /// The programs of each kind of step, ordered by model copy, then by stage. Model copies whose programs are equal share one
     /// entry for each stage.
-    pub(crate) programs: Programs,
+    pub(in crate::run) programs: Programs,
 }
 
 impl Builder<'_> {
     /// Builds the stages of a job copy on nodes from `node` on; its first device has number `first`, and `number` is its number
     /// among the copies of its job. `ways` are the routes between its GPUs, if they have been made. Returns `None` if the model
     /// copies are not spread over GPUs.
-    pub(crate) fn parallel(
+    pub(in crate::run) fn parallel(
         &mut self,
         copy: &JobCopy,
         number: u32,

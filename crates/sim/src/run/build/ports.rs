@@ -185,7 +185,12 @@ impl Links<'_, '_> {
 impl Builder<'_> {
     /// Returns the routes between the ranks of a job copy on nodes from `first` on: between its model copies, or between all
     /// GPUs of model copies that are spread over GPUs, and its parameter servers.
-    pub(crate) fn ways(&mut self, of: &JobCopy, transport: Transport, first: u32) -> RankRoutes {
+    pub(in crate::run) fn ways(
+        &mut self,
+        of: &JobCopy,
+        transport: Transport,
+        first: u32,
+    ) -> RankRoutes {
         let job = of.job;
         let latency = [transport.latency_inside, transport.latency];
         let latency = latency.map(|seconds| self.recurring(seconds));
@@ -212,7 +217,7 @@ impl Builder<'_> {
 
 impl Builder<'_> {
     /// Marks the communicators whose links nothing else uses; to be called when everything is built.
-    pub(crate) fn own_links(&mut self) {
+    pub(in crate::run) fn own_links(&mut self) {
         let mut users = LinkUsers::new(&self.env.network);
         self.share_changing(&mut users);
         for (job, ways) in self.parts.jobs.iter().zip(&self.parts.communicators.ways) {

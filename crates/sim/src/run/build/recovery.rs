@@ -18,7 +18,7 @@ use crate::loader::LoaderRun;
 impl Builder<'_> {
     /// Adds the checkpoints and failures of a job copy, if it has any, and records them in its `parts`. The job copy is on nodes
     /// from `node` on and has loaders from `first` on. `servers` are the routes to its parameter servers, if it has any.
-    pub(crate) fn recovery(
+    pub(in crate::run) fn recovery(
         &mut self,
         of: &JobCopy,
         parts: &mut Parts,

@@ -16,7 +16,7 @@ type Held = Vec<(u32, Vec<BucketShare>)>;
 impl Builder<'_> {
     /// Adds the exchange of a job copy's model copies, each on one GPU, with its parameter servers, if it has any. Its devices
     /// are those from `first` on, and `copy` is its number among the copies of its job.
-    pub(crate) fn servers_of_copies(&mut self, of: &JobCopy, copy: u32, first: DeviceId) {
+    pub(in crate::run) fn servers_of_copies(&mut self, of: &JobCopy, copy: u32, first: DeviceId) {
         let Some((sync, servers)) = servers_of(of).filter(|_| of.job.parallelism.is_none()) else {
             return;
         };
@@ -43,7 +43,7 @@ impl Builder<'_> {
     /// Adds the exchanges of a job copy's GPUs with its parameter servers, if it has any: one for each part of the model, among
     /// the GPUs that hold it. `programs` has the program of each stage for steps
     /// that end with an exchange.
-    pub(crate) fn servers_of_parts(
+    pub(in crate::run) fn servers_of_parts(
         &mut self,
         of: &JobCopy,
         copy: u32,

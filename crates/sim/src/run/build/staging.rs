@@ -13,7 +13,7 @@ use crate::storage::{Conversion, Endless, Files, Load, Mount, Staging};
 
 impl Builder<'_> {
     /// Adds the copying of a job copy's data set to the node being built, which is number `rank` of the job copy.
-    pub(crate) fn staging(&mut self, copy: &JobCopy, rank: u32) {
+    pub(in crate::run) fn staging(&mut self, copy: &JobCopy, rank: u32) {
         let Some(staging) = &copy.job.staging else { return };
         let (mut write, mut to) = (None, None);
         if staging.shared {
@@ -86,7 +86,7 @@ impl Builder<'_> {
 
 impl Builder<'_> {
     /// Adds the background loads whose requests arrive at random; returns the endless background loads.
-    pub(crate) fn backgrounds(&mut self) -> Vec<Endless> {
+    pub(in crate::run) fn backgrounds(&mut self) -> Vec<Endless> {
         let mut endless = Vec::new();
         for background in &self.scenario.background {
             let storage = background.storage;

@@ -20,39 +20,39 @@ use crate::job::{Piece, Pieces, UpdateRun};
 
 /// The key of a link: what it is, and the node or rack where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LinkPlace {
-    pub(crate) what: Resource,
+pub(in crate::run) struct LinkPlace {
+    pub(in crate::run) what: Resource,
     /// Number of the link among the links of the same sort at its node or rack.
-    pub(crate) index: u32,
+    pub(in crate::run) index: u32,
     /// Number of the node or rack.
-    pub(crate) of: u32,
+    pub(in crate::run) of: u32,
 }
 
 impl LinkPlace {
     /// Returns the place of the only link of this sort on a node.
-    pub(crate) fn of_node(part: Part, node: u32) -> LinkPlace {
+    pub(in crate::run) fn of_node(part: Part, node: u32) -> LinkPlace {
         LinkPlace { what: Resource::node(part), index: 0, of: node }
     }
 
     /// Returns the place of the link of this sort at a GPU of a node.
-    pub(crate) fn of_gpu(part: Part, node: u32, gpu: u32) -> LinkPlace {
+    pub(in crate::run) fn of_gpu(part: Part, node: u32, gpu: u32) -> LinkPlace {
         LinkPlace { what: Resource::node(part), index: gpu, of: node }
     }
 }
 
 /// How the model copies of a job copy synchronise by collectives.
-pub(crate) struct Synchronised {
-    pub(crate) pieces: Pieces,
-    pub(crate) update: UpdateRun,
+pub(in crate::run) struct Synchronised {
+    pub(in crate::run) pieces: Pieces,
+    pub(in crate::run) update: UpdateRun,
     /// The routes between the model copies.
-    pub(crate) ways: Box<RankRoutes>,
+    pub(in crate::run) ways: Box<RankRoutes>,
 }
 
 impl Builder<'_> {
     /// Returns how the model copies of a job copy synchronise by collectives. The job copy has
     /// number `copy` among the copies of its job, and is on nodes from `node` on with devices from `device` on. Returns `None`
     /// if its model copies do not synchronise by collectives.
-    pub(crate) fn sync(
+    pub(in crate::run) fn sync(
         &mut self,
         of: &JobCopy,
         copy: u32,
@@ -114,7 +114,7 @@ impl Builder<'_> {
 
     /// Returns the averages of the models of a job copy on nodes from `node` on; `None` if its learners do not average
     /// models.
-    pub(crate) fn averages(&self, job: &Job, node: u32) -> Option<Averages> {
+    pub(in crate::run) fn averages(&self, job: &Job, node: u32) -> Option<Averages> {
         let averaging = job.averaging()?;
         let all: f64 = job.sync.iter().flat_map(|sync| &sync.buckets).map(|b| b.bytes as f64).sum();
         let bytes = job.model_on_each_gpu(if averaging.includes_bytes { 0.0 } else { all });
@@ -134,7 +134,7 @@ impl Builder<'_> {
     }
 
     /// Returns the link at `place`, which all jobs on that node or rack share; adds the link at the first call.
-    pub(crate) fn link_at(&mut self, place: LinkPlace, bandwidth: f64) -> LinkId {
+    pub(in crate::run) fn link_at(&mut self, place: LinkPlace, bandwidth: f64) -> LinkId {
         self.node = place.of;
         // Storage data use the first NIC of a node too.
         match (place.what.part, place.index) {
@@ -152,7 +152,7 @@ impl Builder<'_> {
 }
 
 /// Returns the number of steps from one reduction of gradients to the next; [`ENDLESS`] if model copies average models instead.
-pub(crate) fn reduces_every(job: &Job) -> u64 {
+pub(in crate::run) fn reduces_every(job: &Job) -> u64 {
     if job.averaging().is_some() { ENDLESS } else { job.interval() }
 }
 
@@ -204,7 +204,7 @@ fn costs(job: &Job, sync: &Sync, cluster: &Cluster) -> [Cost; 3] {
 }
 
 /// Returns the collectives of a step of duration `step` [s]: first those of parameters, then those of gradients.
-pub(crate) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
+pub(in crate::run) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
     let run = |operation, bytes, tensors: u32, late| {
         let overhead = Span::from_seconds(sync.transport.per_tensor * f64::from(tensors));
         Planned { operation, bytes, late: Span::from_seconds(late), overhead, then: None }
@@ -220,7 +220,7 @@ pub(crate) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
 
 /// Returns the pieces of a step that ends with an exchange; their shares sum to 1. `after` says whether the exchange averages
 /// parameters, which are complete only after the step.
-pub(crate) fn pieces(sync: &Sync, after: bool) -> Pieces {
+pub(in crate::run) fn pieces(sync: &Sync, after: bool) -> Pieces {
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
     let needed = until(parameters.map(|of| of.needed).collect());
     let ready = |of: &Bucket| if after { 1.0 } else { sync.ready(of).min(1.0) };
