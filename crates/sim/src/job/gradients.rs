@@ -5,9 +5,8 @@ use forebay_engine::{Span, Time};
 use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 
-use super::job_run::JobRun;
 use super::jobs::Jobs;
-use super::program::Offered;
+use super::program::{Handover, Offered};
 use crate::communication::Communicator;
 use crate::device::{Device, State};
 use crate::env::{ActivityId, Delay, Env, Event, broken};
@@ -60,14 +59,15 @@ impl Jobs {
     /// Lets the GPU of device `d` exchange the gradients of a piece: pushes them to its servers, if it has any, and starts the
     /// collectives of the piece's buckets in its communicators, if it has any.
     pub(super) fn exchange_piece(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
-        let Device { job, next: step, .. } = self.devices[d];
-        if let Some(offered) = self.offered(d, piece) {
-            return self.begin_exchange_of(env, d, offered.exchange);
-        }
-        self.push_gradients(env, d, piece);
-        let made = self.jobs[job].plan.pieces.buckets_of(piece);
-        for c in self.communicators_of(d, Communicator::Data) {
-            self.communicators.start(env, c, (step, made.clone()), d);
+        match self.offered(d, piece).exchange {
+            Handover::Op(op) => self.begin_exchange_of(env, d, op),
+            Handover::Buckets { first, end } => {
+                self.push_gradients(env, d, end - first);
+                let step = self.devices[d].next;
+                for c in self.communicators_of(d, Communicator::Data) {
+                    self.communicators.start(env, c, (step, first..end), d);
+                }
+            }
         }
     }
 
@@ -248,7 +248,7 @@ impl Jobs {
         };
         let Some(piece) = gpu.sums.next(learners) else { return };
         let memory = gpu.memory;
-        let bytes = self.bytes_of(d, piece) * f64::from(learners + 1);
+        let bytes = self.offered(d, piece).bytes * f64::from(learners + 1);
         match memory.filter(|_| bytes > 0.0) {
             Some((group, ..)) => {
                 env.network.start(env.now, group, bytes, ActivityId::Sum(d));
@@ -271,7 +271,7 @@ impl Jobs {
     /// Queues the summed gradients of a piece for compression on the GPU of device `d`. If they are not compressed, starts to
     /// exchange them at once.
     pub(super) fn compress_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
-        if self.compress_seconds(d, piece) == 0.0 {
+        if self.offered(d, piece).compress == 0.0 {
             return self.exchange_piece(env, d, piece);
         }
         let Some(gpu) = self.gpu_of(d) else {
@@ -286,43 +286,25 @@ impl Jobs {
     fn compress_next(&mut self, env: &mut Env, d: DeviceId) {
         let next = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.front().copied());
         if let Some(piece) = next {
-            let delay = Delay::once(self.compress_seconds(d, piece) / self.devices[d].on_gpu.pace);
+            let delay = Delay::once(self.offered(d, piece).compress / self.devices[d].on_gpu.pace);
             env.after(delay, Event::Waited(ActivityId::Sum(d)));
         }
     }
 
-    /// Returns bucket number `piece` of those that device `d`, a stage of a learner, offers to the sums of its GPU; `None` if the
-    /// device computes on whole batches.
-    pub(super) fn offered(&self, d: DeviceId, piece: u32) -> Option<Offered> {
+    /// Returns what device `d` offers in steps that end with an exchange, in order.
+    fn offers(&self, d: DeviceId) -> &IdVec<OfferId, Offered> {
         let Device { job, program, .. } = self.devices[d];
-        self.jobs[job]
-            .spread
-            .offered
-            .get(ProgramId::new(program))
-            .map(|all| all[OfferId::new(piece)])
+        &self.jobs[job].plan.offers[ProgramId::new(program)]
     }
 
-    /// Returns the number of pieces of a step after which device `d` offers gradients.
+    /// Returns offer number `piece` of device `d`.
+    fn offered(&self, d: DeviceId, piece: u32) -> Offered {
+        self.offers(d)[OfferId::new(piece)]
+    }
+
+    /// Returns the number of offers of device `d` in a step that ends with an exchange.
     pub(super) fn pieces_of(&self, d: DeviceId) -> usize {
-        let Device { job, program, .. } = self.devices[d];
-        let JobRun { spread, plan, .. } = &self.jobs[job];
-        spread.offered.get(ProgramId::new(program)).map_or(plan.pieces.number(), IdVec::len)
-    }
-
-    /// Returns the size of the gradients of a piece of device `d` before compression [B].
-    fn bytes_of(&self, d: DeviceId, piece: u32) -> f64 {
-        let pieces = &self.jobs[self.devices[d].job].plan.pieces;
-        self.offered(d, piece).map_or_else(|| pieces.of_exchange(piece).bytes, |of| of.bytes)
-    }
-
-    /// Returns the time to compress the sum of a piece on the GPU of device `d` [s].
-    fn compress_seconds(&self, d: DeviceId, piece: u32) -> f64 {
-        let plan = &self.jobs[self.devices[d].job].plan;
-        if !plan.sums {
-            return 0.0;
-        }
-        let compress = || plan.pieces.of_exchange(piece).compress;
-        self.offered(d, piece).map_or_else(compress, |of| of.compress)
+        self.offers(d).len()
     }
 
     /// Ends a compression on the GPU of device `d`, which then exchanges the piece.

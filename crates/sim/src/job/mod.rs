@@ -21,8 +21,8 @@ pub(crate) use job_run::{Batches, JobRun, OpenSteps, Plan};
 pub(crate) use jobs::{Jobs, Waiting};
 pub(crate) use learners::LearnersRun;
 pub(crate) use program::{
-    Exchange, Exchanges, OfRoot, OfStage, Op, ParallelDevice, Piece, Pieces, Programs, Replica,
-    Spread, StageProgram, Started, replica, stage_program,
+    Exchange, Exchanges, OfRoot, OfStage, Offered, Op, ParallelDevice, Piece, Pieces, Programs,
+    Replica, Spread, StageProgram, Started, replica, stage_program,
 };
 pub(crate) use recovery::{
     CheckpointRun, CheckpointSettings, EpochRun, FailureRun, FailureSettings, Recoveries,

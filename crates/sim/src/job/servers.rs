@@ -78,9 +78,8 @@ impl Jobs {
         }
     }
 
-    /// Pushes the buckets of a piece of a step whose gradients the GPU of device `d` has.
-    pub(super) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
-        let made = self.jobs[self.devices[d].job].plan.pieces.of_exchange(piece).made;
+    /// Pushes the next `made` buckets, whose gradients the GPU of device `d` has.
+    pub(super) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, made: u32) {
         for w in self.workers_of(d) {
             self.push_buckets(env, w, made);
         }

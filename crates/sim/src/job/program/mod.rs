@@ -22,9 +22,9 @@ mod send;
 mod spread;
 mod stage;
 
-pub(crate) use op::{Op, Programs};
+pub(in crate::job) use op::Handover;
+pub(crate) use op::{Offered, Op, Programs};
 pub(crate) use pass::{Exchanges, OfRoot, OfStage};
 pub(crate) use replica::{Exchange, Piece, Pieces, Replica, replica};
 pub(crate) use spread::{ParallelDevice, Spread};
-pub(in crate::job) use stage::Offered;
 pub(crate) use stage::{StageProgram, Started, stage_program};

@@ -61,6 +61,26 @@ impl Op {
         [Op::CountStep, Op::AwaitAverage, Op::Correct, Op::AwaitOwnAverage, Op::GoOn];
 }
 
+/// Gradients that a device offers: the learners of a GPU sum them first, and then the GPU exchanges the sum.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Offered {
+    /// Size of the gradients before compression [B].
+    pub(in crate::job) bytes: f64,
+    /// Time to compress the sum [s]; 0 if the device has compressed its own gradients.
+    pub(in crate::job) compress: f64,
+    pub(in crate::job) exchange: Handover,
+}
+
+/// How a GPU begins to exchange gradients that were offered to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Handover {
+    /// By the op of a single bucket.
+    Op(Op),
+    /// By the buckets with these numbers, from `first` up to, but without, `end`: all are pushed to parameter servers, if there are
+    /// any, and started as collectives of all model copies, if there are any.
+    Buckets { first: u32, end: u32 },
+}
+
 /// What one stage of a model copy sends to another for a micro-batch or for a whole batch: activations, or their gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Input {

@@ -1,10 +1,8 @@
 //! The program of a model copy, or of a stage of one, that computes on whole batches.
 
-use std::ops::Range;
-
-use super::op::{Input, Op};
+use super::op::{Handover, Input, Offered, Op};
 use crate::communication::Communicator;
-use crate::ids::{IdVec, PieceId};
+use crate::ids::{IdVec, OfferId, PieceId};
 
 /// How a model copy exchanges the gradients that it has computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,20 +124,14 @@ impl Pieces {
         self.all.as_slice()
     }
 
-    /// Returns the numbers of the buckets that are ready after piece number `piece`.
-    pub(in crate::job) fn buckets_of(&self, piece: u32) -> Range<u32> {
-        let end = self.ends[PieceId::new(piece)];
-        end - self.of_exchange(piece).made..end
-    }
-
-    /// Returns the number of pieces of a step that ends with an exchange.
-    pub(in crate::job) fn number(&self) -> usize {
-        self.all.len()
-    }
-
-    /// Returns piece number `piece` of a step that ends with an exchange.
-    pub(in crate::job) fn of_exchange(&self, piece: u32) -> Piece {
-        self.all[PieceId::new(piece)]
+    /// Returns what the pieces offer, one after the other. If `sums`, the GPU compresses the sum of its learners' gradients.
+    pub(crate) fn offers(&self, sums: bool) -> IdVec<OfferId, Offered> {
+        let offer = |(piece, end): (&Piece, &u32)| Offered {
+            bytes: piece.bytes,
+            compress: if sums { piece.compress } else { 0.0 },
+            exchange: Handover::Buckets { first: end - piece.made, end: *end },
+        };
+        self.all.iter().zip(&self.ends).map(offer).collect()
     }
 }
 

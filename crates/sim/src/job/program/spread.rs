@@ -8,10 +8,9 @@ use forebay_report::ParallelOutcome;
 use forebay_scenario::StepOf;
 
 use super::op::Input;
-use super::stage::Offered;
 use crate::communication::{ByCommunicator, Communicator};
 use crate::env::Delay;
-use crate::ids::{CommunicatorId, DeviceId, IdVec, Ids, OfferId, ProgramId, RangeVec};
+use crate::ids::{CommunicatorId, DeviceId, Ids, RangeVec};
 
 /// What the devices of a job copy need to send each other activations, and to work through micro-batches.
 #[derive(Debug, Default)]
@@ -33,9 +32,6 @@ pub(crate) struct Spread {
     pub(crate) inside: Option<Delay>,
     /// Pairs (sending stage, receiving stage) of the stages of a model copy.
     pub(crate) neighbours: Vec<(usize, usize)>,
-    /// For each program, the buckets whose gradients learners offer in a step that ends with an exchange. Empty if there are no
-    /// learners.
-    pub(crate) offered: IdVec<ProgramId, IdVec<OfferId, Offered>>,
     pub(crate) books: ParallelOutcome,
     /// Whether reports show `books`.
     pub(crate) shown: bool,

@@ -3,7 +3,7 @@
 use forebay_collective::Operation;
 use forebay_scenario::{StageBucket, StageParameters, Swap, Turn};
 
-use super::op::{Op, Pass};
+use super::op::{Handover, Offered, Op, Pass};
 use super::pass::{End, OfRoot, OfStage};
 use crate::communication::ByCommunicator;
 use crate::communication::Communicator::{self, Context, Data, Expert, ExpertInner, Inner, Tensor};
@@ -21,17 +21,6 @@ pub(crate) struct StageProgram {
     pub(crate) offered: IdVec<OfferId, Offered>,
     /// While the program is made: the waits of the next pass for a root's parameters, each with the share of the pass before it.
     needed: Vec<(f64, Op)>,
-}
-
-/// A bucket whose gradients the learners of a GPU sum, before the GPU exchanges the sum.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Offered {
-    /// Size of the gradients before compression [B].
-    pub(in crate::job) bytes: f64,
-    /// Time to compress the sum [s].
-    pub(in crate::job) compress: f64,
-    /// The op that begins the exchange of the sum.
-    pub(in crate::job) exchange: Op,
 }
 
 /// A collective of a step.
@@ -236,6 +225,7 @@ impl StageProgram {
         };
         if of.sums {
             self.ops.push(Op::Offer { piece: self.offered.next_id().number() });
+            let exchange = Handover::Op(exchange);
             self.offered.push(Offered { bytes: raw as f64, compress, exchange });
             return;
         }

@@ -79,27 +79,31 @@ impl Builder<'_> {
         let communicator = self.parts.communicators.all.next_id();
         let servers = self.parts.communicators.servers.next_id();
         let servers_of_job = job.sync.as_ref().filter(|sync| sync.servers.is_some());
+        let mut cut = Pieces::default();
         let mut ways_of_ranks = servers_of_job.map(|sync| {
-            run.plan.pieces = pieces(sync, job.averages_parameters());
+            cut = pieces(sync, job.averages_parameters());
             Box::new(self.ways(&of, sync.transport, node))
         });
         self.servers_of_copies(&of, copy, device);
         self.recovery(&of, &mut run.parts, (node, loader), ways_of_ranks.as_deref());
         if let Some(Synchronised { pieces, update, ways }) = self.sync(&of, copy, (node, device)) {
-            (run.plan.pieces, run.update, ways_of_ranks) = (pieces, update, Some(ways));
+            (cut, run.update, ways_of_ranks) = (pieces, update, Some(ways));
         }
         let averages = self.parts.communicators.averages.next_id();
         self.parts.communicators.averages.extend(self.averages(job, node));
         run.parts.averages = self.parts.communicators.averages.ids_from(averages);
         let known = if job.parallelism.is_some() { ways_of_ranks.take() } else { None };
-        run.plan.programs = match self.parallel(&of, copy, (node, device), known.map(|ways| *ways))
-        {
-            None => replica_programs(job, &run),
-            Some(Stages { spread, ways, programs }) => {
-                (run.spread, ways_of_ranks) = (spread, Some(Box::new(ways)));
-                programs
+        match self.parallel(&of, copy, (node, device), known.map(|ways| *ways)) {
+            None => {
+                run.plan.programs = replica_programs(job, &run, &cut);
+                let offers = cut.offers(job.sums_gradients());
+                run.plan.offers = run.plan.stage_times.iter().map(|_| offers.clone()).collect();
             }
-        };
+            Some(Stages { spread, ways, programs, offers }) => {
+                (run.spread, ways_of_ranks) = (spread, Some(Box::new(ways)));
+                (run.plan.programs, run.plan.offers) = (programs, offers);
+            }
+        }
         run.parts.servers = self.parts.communicators.servers.ids_from(servers);
         run.parts.communicators = self.parts.communicators.all.ids_from(communicator);
         run.parts.stagings = self.parts.stagings.stagings.ids_from(staging);
@@ -178,8 +182,7 @@ impl Builder<'_> {
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
             programs: Programs::default(),
-            pieces: Pieces::default(),
-            sums: job.sums_gradients(),
+            offers: IdVec::default(),
             threads,
             launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),
             goal: of.goal,
@@ -263,10 +266,10 @@ fn steps_ahead(job: &Job) -> u64 {
     job.gpu.map_or(0, |gpu| gpu.ahead.into())
 }
 
-/// Returns the programs of model copies that compute on whole batches.
-fn replica_programs(job: &Job, run: &JobRun) -> Programs {
-    let cut = !run.plan.pieces.all().is_empty() && job.averaging().is_none();
-    let pieces = Some(&run.plan.pieces).filter(|_| cut);
+/// Returns the programs of model copies that compute on whole batches, in the pieces `cut`.
+fn replica_programs(job: &Job, run: &JobRun, cut: &Pieces) -> Programs {
+    let is_cut = !cut.all().is_empty() && job.averaging().is_none();
+    let pieces = Some(cut).filter(|_| is_cut);
     let exchange = match (job.servers(), job.averaging(), pieces) {
         (Some(_), ..) => Exchange::Servers,
         (None, Some(_), _) => Exchange::Average,

@@ -15,8 +15,8 @@ use super::sync::LinkPlace;
 use crate::communication::{
     ByStepKind, Communicator, CommunicatorRun, RankRoutes, Ranks, Sequence,
 };
-use crate::ids::{CommunicatorId, DeviceId, IdVec, Ids, RangeVec, RankId};
-use crate::job::{Op, ParallelDevice, Programs, Spread, StageProgram};
+use crate::ids::{CommunicatorId, DeviceId, IdVec, Ids, OfferId, ProgramId, RangeVec, RankId};
+use crate::job::{Offered, Op, ParallelDevice, Programs, Spread, StageProgram};
 
 /// The state of a job copy whose model copies are divided into stages.
 pub(in crate::run) struct Stages {
@@ -25,6 +25,8 @@ pub(in crate::run) struct Stages {
     /// The programs of each kind of step, ordered by model copy, then by stage. Model copies whose programs are equal share one
     /// entry for each stage.
     pub(in crate::run) programs: Programs,
+    /// For each program, what it offers in a step that ends with an exchange.
+    pub(in crate::run) offers: IdVec<ProgramId, IdVec<OfferId, Offered>>,
 }
 
 impl Builder<'_> {
@@ -67,16 +69,13 @@ impl Builder<'_> {
             bytes: of.activations / micro_batches / f64::from(of.context_ranks()),
             neighbours: neighbours(&programs[cycle.kind(0)][..job.shares().len()]),
             inside: None,
-            offered: match job.sums_gradients() {
-                true => programs[cycle.last()].iter().map(|of| of.offered.clone()).collect(),
-                false => IdVec::default(),
-            },
             books: ParallelOutcome::default(),
             shown: true,
         };
         let ops = |kind| programs[kind].iter().map(|program| program.ops.clone()).collect();
+        let offers = programs[cycle.last()].iter().map(|of| of.offered.clone()).collect();
         let programs = Programs::new(cycle, ops);
-        Some(Stages { spread, ways: laid.ways, programs })
+        Some(Stages { spread, ways: laid.ways, programs, offers })
     }
 
     /// Adds the communicators between the same stage of different model copies.
