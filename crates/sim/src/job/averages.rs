@@ -22,21 +22,21 @@ impl Jobs {
 
     /// Begins the wait of device `d`, which has trained for a period, for the average before its own correction; returns false if
     /// the reference model is up to date already.
-    pub(super) fn awaits_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
+    pub(super) fn begin_average_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let step = self.devices[d].next;
-        self.await_average_of(env, d, step)
+        self.begin_wait_for_average_of(env, d, step)
     }
 
     /// Begins the wait of device `d`, which has corrected its model, for the average with this correction; returns false if
     /// learners do not wait for it, or if it is done.
-    pub(super) fn awaits_own_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
+    pub(super) fn begin_own_average_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Device { next, job, .. } = self.devices[d];
         let waits = self.averages(job).is_some_and(|run| !run.overlap);
-        waits && self.await_average_of(env, d, next + 1)
+        waits && self.begin_wait_for_average_of(env, d, next + 1)
     }
 
     /// Begins the wait of device `d` for the last average that is due after `step` steps; returns false if it is done.
-    fn await_average_of(&mut self, env: &mut Env, d: DeviceId, step: u64) -> bool {
+    fn begin_wait_for_average_of(&mut self, env: &mut Env, d: DeviceId, step: u64) -> bool {
         let Some(run) = self.averages_mut(self.devices[d].job) else {
             broken("only learners that average models wait for averages");
             return false;
@@ -155,7 +155,7 @@ impl Jobs {
         run.drawn = 0;
         let (last, waiting) = (run.last, std::mem::take(&mut run.waiting));
         if !self.jobs[j].finished {
-            self.begins_checkpoint(env, j);
+            self.begin_checkpoint_if_due(env, j);
         }
         for d in waiting {
             if self.devices[d].state == State::Averaging {

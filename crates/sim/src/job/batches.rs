@@ -14,7 +14,7 @@ impl Jobs {
     /// Lets device `d` take a batch; if the queue has none, the device begins to wait for one.
     pub(super) fn want_batch(&mut self, env: &mut Env, d: DeviceId) {
         let l = self.devices[d].loader;
-        if self.loaders.has_batch_for(env, l) {
+        if self.loaders.look_for_batch(env, l) {
             self.take_batch(env, d);
             self.loaders.unblock_last(env, l);
             return;
@@ -87,7 +87,7 @@ impl Jobs {
     /// Lets device `d` take the batch that was promised to it, at the end of its sleep between polls.
     pub(crate) fn awake(&mut self, env: &mut Env, d: DeviceId) {
         let l = self.devices[d].loader;
-        let Some(found) = self.loaders.find_promised(l, d) else {
+        let Some(found) = self.loaders.take_promised(l, d) else {
             return broken("a device is woken for the batch that was promised to it");
         };
         self.end_starving(env, d, WorkerId::new(found.worker), Some(found.slept(env.now)));
@@ -243,7 +243,7 @@ impl Jobs {
                 (host.step, host.on_batch) = (host.step + 1, host.on_batch + 1);
                 continue;
             }
-            if !self.loaders.has_batch_for(env, l) {
+            if !self.loaders.look_for_batch(env, l) {
                 host.waits = true;
                 return self.loaders.await_batch(env, l, d);
             }

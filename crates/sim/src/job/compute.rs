@@ -267,9 +267,8 @@ impl Jobs {
         self.end_op(env, d);
     }
 
-    /// Returns whether device `d`, which has finished computing, has to wait for its trainers' threads; if so, begins that
-    /// wait.
-    pub(super) fn awaits_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
+    /// Begins the wait of device `d`, which has finished computing, for its trainers' threads; returns false if all have ended.
+    pub(super) fn begin_launch_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let device = &mut self.devices[d];
         if device.launching.as_ref().is_none_or(|launching| launching.open == 0) {
             return false;

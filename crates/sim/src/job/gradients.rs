@@ -108,8 +108,9 @@ impl Jobs {
         all.all(|communicator| communicator.is_over())
     }
 
-    /// Returns whether job copy `j`, whose model copies have all computed, must wait for gradients; if so, begins that wait.
-    pub(super) fn awaits_gradients(&mut self, env: &mut Env, j: JobId) -> bool {
+    /// Begins the wait of job copy `j`, whose model copies have all computed, for gradients; returns false if all are reduced and
+    /// there is nothing to update.
+    pub(super) fn begin_gradient_wait(&mut self, env: &mut Env, j: JobId) -> bool {
         if self.are_reduced(j) && self.jobs[j].update.span == Span::ZERO {
             self.end_reductions(j);
             return false;
@@ -159,9 +160,9 @@ impl Jobs {
 }
 
 impl Jobs {
-    /// Returns whether device `d` has to wait before it computes: for parameters from the servers, or for a checkpoint. If so,
-    /// begins this wait; otherwise records that the computation begins.
-    pub(super) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
+    /// Begins the wait of device `d` before it computes: for parameters from the servers, or for a checkpoint. Returns false if it
+    /// need not wait; its computation then begins.
+    pub(super) fn begin_pull_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let parts = self.jobs[self.devices[d].job].parts;
         let there = !self.recoveries.is_saving(parts.checkpoints) && self.has_parameters(d);
         if there {

@@ -292,7 +292,7 @@ impl Jobs {
         job.steps.add_fresh(apart.end(model, step, samples));
         let Some(samples) = apart.whole() else { return Counted::Part };
         self.record_samples(env, j, samples);
-        if self.ends(env, j) { Counted::Job } else { Counted::Step }
+        if self.finish_if_over(env, j) { Counted::Job } else { Counted::Step }
     }
 
     /// Records in the timeline how many bytes are in transfer and by how many exchanges the fastest worker is ahead of the

@@ -198,7 +198,7 @@ impl Jobs {
         if job.meets_after(done) {
             self.account_for_ends(env, j, last);
         }
-        if !reduces || !self.awaits_gradients(env, j) {
+        if !reduces || !self.begin_gradient_wait(env, j) {
             self.end_of_step(env, j);
         }
     }
@@ -217,7 +217,7 @@ impl Jobs {
                 self.devices[d].since = env.now;
             }
         }
-        if self.ends(env, j) {
+        if self.finish_if_over(env, j) {
             return;
         }
         let job = &self.jobs[j];
@@ -232,7 +232,7 @@ impl Jobs {
     }
 
     /// Ends job copy `j` if it has reached its goal; returns true if so.
-    pub(super) fn ends(&mut self, env: &mut Env, j: JobId) -> bool {
+    pub(super) fn finish_if_over(&mut self, env: &mut Env, j: JobId) -> bool {
         let job = &self.jobs[j];
         let over = job.steps.completed() == job.plan.goal.steps
             || job.steps.fresh() >= job.plan.goal.fresh;

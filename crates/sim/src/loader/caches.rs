@@ -231,7 +231,7 @@ impl Loaders {
     /// Looks up the next sample of worker `w` in the cache of decoded samples; counts the hit or miss, and returns true for a
     /// hit.
     #[cold]
-    pub(super) fn is_decoded(&mut self, w: WorkerId) -> bool {
+    pub(super) fn look_up_decoded(&mut self, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
         let Some(decoded) = &mut loader.caches.decoded else {

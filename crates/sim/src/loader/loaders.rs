@@ -97,9 +97,9 @@ impl Loaders {
         }
     }
 
-    /// Returns whether the queue of loader `l` has a batch for one more trainer. If the loader makes batches on request,
-    /// requests a batch first.
-    pub(crate) fn has_batch_for(&mut self, env: &mut Env, l: LoaderId) -> bool {
+    /// Looks for a batch for one more trainer in the queue of loader `l`, and counts a batch that is there; returns whether one is.
+    /// If the loader makes batches on request, requests a batch first.
+    pub(crate) fn look_for_batch(&mut self, env: &mut Env, l: LoaderId) -> bool {
         if self.loaders[l].requests.is_some() {
             self.want_request(env, l);
         }

@@ -85,10 +85,9 @@ impl Loaders {
 }
 
 impl Loaders {
-    /// Returns whether the queue of the loader of worker `w` holds enough batches; if so, the worker sleeps before it looks
-    /// again.
+    /// Lets worker `w` sleep before it looks again, if the queue of its loader holds enough batches; returns whether it sleeps.
     #[cold]
-    pub(super) fn finds_enough(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn sleep_if_enough(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let loader = &mut self.loaders[self.workers[w].loader];
         let Some(polling) = &loader.pacing.polling else { return false };
         let delay = Delay { span: polling.period(), lane: None };
@@ -128,9 +127,9 @@ impl Loaders {
         }
     }
 
-    /// Returns the batch that was promised to device `d` and removes the device from the waiting ones. `None` if nothing was
-    /// promised or the device no longer waits.
-    pub(crate) fn find_promised(&mut self, l: LoaderId, d: DeviceId) -> Option<Promise> {
+    /// Takes the batch that was promised to device `d`, which then waits no longer. `None` if nothing was promised or the device
+    /// does not wait.
+    pub(crate) fn take_promised(&mut self, l: LoaderId, d: DeviceId) -> Option<Promise> {
         let loader = &mut self.loaders[l];
         let found = loader.pacing.polling.as_mut()?.find(d.number())?;
         loader.waiters.remove(d).then_some(found)
@@ -138,9 +137,9 @@ impl Loaders {
 }
 
 impl Loaders {
-    /// Returns whether worker `w` may look for input; otherwise the worker rests until the tuner calls it.
+    /// Lets worker `w` look for input, or rest until the tuner calls it; returns whether it may look.
     #[cold]
-    pub(super) fn may_work(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn enter_if_called(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let (stage, place) = self.place(w);
         let loader = &mut self.loaders[self.workers[w].loader];
         // A loader that polls and has no tuner lets all workers look.

@@ -19,7 +19,7 @@ impl Loaders {
         if let Some(first) = loader.features.plain {
             return self.fetch_plain(env, w, first);
         }
-        if loader.caches.decoded.is_some() && self.is_decoded(w) {
+        if loader.caches.decoded.is_some() && self.look_up_decoded(w) {
             return true;
         }
         self.fetch(env, w)

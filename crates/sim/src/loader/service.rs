@@ -10,7 +10,7 @@ use super::loaders::Loaders;
 use super::worker::Phase;
 use crate::env::{ActivityId, Delay, Env, Event, broken};
 use crate::ids::{DiskHeadId, Ids, LimiterId, RangeId, RouteId, StationId, TableId, WorkerId};
-use crate::storage::{Mount, ServiceModel, Spot, Visit};
+use crate::storage::{Mount, ServiceModel, Spot};
 
 impl Loaders {
     /// Sends the current request of worker `w` to the storage's service model. The request ends when it has been served and its
@@ -191,11 +191,9 @@ impl Loaders {
 
     /// Ends all requests at table `t` that are done now.
     pub(crate) fn serve_table(&mut self, env: &mut Env, t: TableId) {
-        if self.storages.tables[t].planned != env.now {
-            // More requests have arrived since, so the first one is done later.
+        if !self.storages.tables[t].reach(env.now) {
             return;
         }
-        self.storages.tables[t].planned = Time::NEVER;
         while let Some(activity) = self.storages.tables[t].finish(env.now) {
             env.flows += 1;
             match activity {
@@ -222,31 +220,21 @@ impl Loaders {
         bytes: f64,
         (activity, spot): (ActivityId, Spot),
     ) {
-        let arm = &mut self.storages.disk_heads[a];
-        arm.usage(env.now);
-        arm.visits.push_back(Visit { activity, spot, bytes });
-        if arm.visits.len() == 1 {
-            self.move_arm(env, a);
-        }
-    }
-
-    /// Begins to serve the first request in the queue of disk head `a`, if there is one.
-    fn move_arm(&mut self, env: &mut Env, a: DiskHeadId) {
-        if let Some(seconds) = self.storages.disk_heads[a].service() {
+        if let Some(seconds) = self.storages.disk_heads[a].ask(env.now, bytes, (activity, spot)) {
             env.after(Delay::once(seconds), Event::Delivered(a));
         }
     }
 
     /// Ends the request that disk head `a` was serving.
     pub(crate) fn delivered(&mut self, env: &mut Env, a: DiskHeadId) {
-        let arm = &mut self.storages.disk_heads[a];
-        arm.usage(env.now);
-        let (visit, rate) = (arm.visits.pop_front(), arm.rate);
-        self.move_arm(env, a);
+        let (ended, next) = self.storages.disk_heads[a].end(env.now);
+        if let Some(seconds) = next {
+            env.after(Delay::once(seconds), Event::Delivered(a));
+        }
         env.flows += 1;
-        match visit.map(|visit| (visit.activity, visit.bytes)) {
-            Some((ActivityId::Worker(w), bytes)) => {
-                self.split_latency(env.now, w, bytes / rate);
+        match ended {
+            Some((ActivityId::Worker(w), seconds)) => {
+                self.split_latency(env.now, w, seconds);
                 self.resume(env, w);
             }
             Some((ActivityId::Range(r), _)) => self.range_moved(env, r),

@@ -61,7 +61,7 @@ impl Loaders {
     pub(super) fn take_input(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Worker { stage: s, loader: l, .. } = self.workers[w];
         let rests = self.loaders[l].features.rests;
-        if rests && (!self.may_work(env, w) || self.finds_enough(env, w)) {
+        if rests && (!self.enter_if_called(env, w) || self.sleep_if_enough(env, w)) {
             return false;
         }
         let (stage, loader) = (&mut self.stages[s], &mut self.loaders[l]);

@@ -31,10 +31,10 @@ impl Spot {
 
 /// A request at the disk head.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Visit {
-    pub(crate) activity: ActivityId,
-    pub(crate) spot: Spot,
-    pub(crate) bytes: f64,
+struct Visit {
+    activity: ActivityId,
+    spot: Spot,
+    bytes: f64,
 }
 
 /// The head of a disk.
@@ -43,11 +43,11 @@ pub(crate) struct DiskHead {
     /// Seek time [s].
     seek: f64,
     /// Throughput of sequential reading [B/s].
-    pub(crate) rate: f64,
+    rate: f64,
     /// Position of the last request read.
     head: Option<Spot>,
     /// The request being served, then the waiting ones.
-    pub(crate) visits: VecDeque<Visit>,
+    visits: VecDeque<Visit>,
     now: Time,
     usage: LinkUse,
 }
@@ -85,8 +85,28 @@ impl DiskHead {
         }
     }
 
+    /// Adds a request of `activity` for `bytes` at `spot` to the queue. Returns its service time [s] if it is served at once.
+    pub(crate) fn ask(
+        &mut self,
+        now: Time,
+        bytes: f64,
+        (activity, spot): (ActivityId, Spot),
+    ) -> Option<f64> {
+        self.usage(now);
+        self.visits.push_back(Visit { activity, spot, bytes });
+        if self.visits.len() == 1 { self.service() } else { None }
+    }
+
+    /// Ends the request that is being served, and begins the next one. Returns the activity that made the request with the time that
+    /// its bytes took [s], and the service time of the next request [s], if there is one.
+    pub(crate) fn end(&mut self, now: Time) -> (Option<(ActivityId, f64)>, Option<f64>) {
+        self.usage(now);
+        let ended = self.visits.pop_front();
+        (ended.map(|visit| (visit.activity, visit.bytes / self.rate)), self.service())
+    }
+
     /// Returns the service time of the first request [s], seek included, and moves the head to the request's position.
-    pub(crate) fn service(&mut self) -> Option<f64> {
+    fn service(&mut self) -> Option<f64> {
         let visit = self.visits.front()?;
         let there = self.head.is_some_and(|head| visit.spot.follows(head));
         self.head = Some(visit.spot);

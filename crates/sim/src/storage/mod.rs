@@ -23,7 +23,7 @@ pub(crate) use background::{Background, Endless, Load};
 pub(crate) use caches::{
     CacheUse, CacheWays, Decoded, Found, Holders, Origin, PageCache, Tiers, Units, bytes_of,
 };
-pub(crate) use disk_head::{DiskHead, Spot, Visit};
+pub(crate) use disk_head::{DiskHead, Spot};
 pub(crate) use limiter::Limiter;
 pub(crate) use mount::{First, IoQueues, Mount, RequestLatency, Routes, ServiceModel, Striped};
 pub(crate) use sizes::Sizes;

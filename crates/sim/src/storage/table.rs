@@ -21,7 +21,7 @@ pub(crate) struct Table {
     /// Time up to which the requests have been served.
     now: Time,
     /// Time for which the completion of the first request is scheduled.
-    pub(crate) planned: Time,
+    planned: Time,
     /// Time with at least one request [s], bytes served [B], and total time of all requests [s].
     usage: LinkUse,
 }
@@ -132,6 +132,16 @@ impl Table {
                 calendar.schedule(next, Event::Served(t));
             }
         }
+    }
+
+    /// Ends the wait for the completion that was scheduled for `now`; returns false if more requests have arrived since, so that the
+    /// first one is done later.
+    pub(crate) fn reach(&mut self, now: Time) -> bool {
+        let reached = self.planned == now;
+        if reached {
+            self.planned = Time::NEVER;
+        }
+        reached
     }
 
     /// Returns the table's use up to `now`.

@@ -112,15 +112,15 @@ impl Jobs {
                     return Begun::Busy;
                 }
             }
-            Op::AwaitAverage if self.awaits_average(env, d) => return Begun::Busy,
-            Op::AwaitOwnAverage if self.awaits_own_average(env, d) => return Begun::Busy,
+            Op::AwaitAverage if self.begin_average_wait(env, d) => return Begun::Busy,
+            Op::AwaitOwnAverage if self.begin_own_average_wait(env, d) => return Begun::Busy,
             Op::Correct => {
                 self.draw_model(env, d);
                 return Begun::Busy;
             }
             Op::Launch if !self.begin_launch(env, d) => return Begun::Busy,
-            Op::AwaitPull if self.awaits_pull(env, d) => return Begun::Busy,
-            Op::AwaitLaunch if self.awaits_launch(env, d) => return Begun::Busy,
+            Op::AwaitPull if self.begin_pull_wait(env, d) => return Begun::Busy,
+            Op::AwaitLaunch if self.begin_launch_wait(env, d) => return Begun::Busy,
             Op::Offer { piece } => {
                 self.offer_gradients(env, d, piece);
                 if self.devices[d].state == State::Off {

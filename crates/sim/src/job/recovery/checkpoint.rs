@@ -141,13 +141,13 @@ impl Jobs {
     /// true if the job copy waits for it.
     pub(in crate::job) fn save_if_due(&mut self, env: &mut Env, j: JobId) -> bool {
         let job = &self.jobs[j];
-        !job.parts.checkpoints.is_empty() && job.has_state() && self.begins_checkpoint(env, j)
+        !job.parts.checkpoints.is_empty() && job.has_state() && self.begin_checkpoint_if_due(env, j)
     }
 
     /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due; returns true if the job copy waits for
     /// it, or for the one before.
     #[inline(never)]
-    pub(in crate::job) fn begins_checkpoint(&mut self, env: &mut Env, j: JobId) -> bool {
+    pub(in crate::job) fn begin_checkpoint_if_due(&mut self, env: &mut Env, j: JobId) -> bool {
         let Some(c) = self.jobs[j].parts.checkpoints.first() else { return false };
         let steps = self.steps_to_save(j);
         let checkpoint = &mut self.recoveries.checkpoints[c];
