@@ -21,8 +21,8 @@ pub(crate) use notice::Notice;
 pub use station::Station;
 pub(crate) use station::{Cores, Service, Waiting};
 
-/// The environment of a run: the simulated time, the calendar of events, shared links, stations and storages, random streams,
-/// and records.
+/// The environment of a run: the simulated time, the calendar of events, shared links and stations, random streams, and
+/// records.
 #[derive(Debug)]
 pub(crate) struct Env {
     pub(crate) now: Time,
