@@ -47,7 +47,7 @@ struct Source {
     folder: String,
     /// The module to which the file belongs.
     module: String,
-    /// Path below the folder of the modules, such as `sim/world.rs`.
+    /// Path below the folder of the modules, such as `sim/run/world.rs`.
     path: String,
     text: String,
 }
@@ -229,7 +229,7 @@ fn simulator() -> impl Iterator<Item = (String, String)> {
 fn the_struct_that_dispatches_simulation_events_is_in_one_short_file() {
     // Expectation: the behaviour of a component is in its owner's files; the world has one short file.
     for (path, text) in simulator() {
-        let is_world = path == "sim/world.rs";
+        let is_world = path == "sim/run/world.rs";
         assert!(is_world || !text.contains("for World<"), "{path}");
         assert!(is_world || !text.contains("impl World<"), "{path}");
         assert!(!is_world || text.lines().count() < 300, "{path}");
@@ -256,6 +256,44 @@ fn simulator_components_do_not_refer_to_their_owners_or_to_each_other() {
         }
     }
     assert_eq!(seen.len(), below.len(), "{seen:?}");
+}
+
+/// The floors of the simulator, as folders of its sources, from the lowest to the highest.
+const FLOORS: [&str; 8] =
+    ["ids", "env", "storage", "device", "loader", "communication", "job", "run"];
+
+/// Returns the floors that a file of the simulator names.
+fn floors_named(text: &str) -> BTreeSet<usize> {
+    let words = |part: &str| -> Vec<String> {
+        let list = part.strip_prefix('{').and_then(|list| list.split_once("};"));
+        let first = |path: &str| {
+            path.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+        };
+        list.map_or_else(|| vec![first(part)], |(list, _)| list.split(',').map(first).collect())
+    };
+    let all = text.split("crate::").skip(1).flat_map(words);
+    all.filter_map(|word| FLOORS.iter().position(|floor| *floor == word)).collect()
+}
+
+#[test]
+fn a_floor_of_the_simulator_names_only_floors_below_it() {
+    // System: each file of the simulator stands in the folder of its floor. Expectation: it names its own floor and lower
+    // ones; what happens below is told upwards by notices.
+    assert_eq!(
+        floors_named("use crate::env::{Env, Time};\nuse crate::{ids, job::Jobs};"),
+        [0, 1, 6].into()
+    );
+    let mut seen = BTreeSet::new();
+    for (path, text) in simulator().filter(|(path, _)| path != "sim/lib.rs") {
+        let folder = path.split('/').nth(1).unwrap_or_default();
+        let floor = FLOORS.iter().position(|floor| *floor == folder);
+        let Some(floor) = floor else { panic!("{path} stands on no floor") };
+        seen.insert(floor);
+        for other in floors_named(&text) {
+            assert!(other <= floor, "{path} names `{}`, which is above it", FLOORS[other]);
+        }
+    }
+    assert_eq!(seen.len(), FLOORS.len());
 }
 
 /// Maximum number of fields of a struct of the simulator: more do not describe one thing.
@@ -311,7 +349,7 @@ fn source_files_are_short() {
 #[test]
 fn the_simulators_tables_are_indexed_by_typed_ids() {
     // Expectation: a raw number indexes no table; the types that turn ids into places are the only exception.
-    let index_types = ["sim/index.rs", "sim/index/", "sim/program/by_communicator.rs"];
+    let index_types = ["sim/ids/", "sim/communication/kind.rs"];
     for (path, text) in simulator() {
         let may = index_types.iter().any(|prefix| path.starts_with(prefix));
         let raw = text.lines().find(|line| line.contains(" as usize]") && !line.contains("vec!["));

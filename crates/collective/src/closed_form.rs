@@ -62,23 +62,29 @@ pub fn closed_form(collective: &Collective, inner: &Cost, outer: &Cost) -> Resul
     collective.check()?;
     let channels = collective.used_channels();
     Ok(match &collective.levels {
-        Some(levels) => grouped(collective, levels, inner, outer),
-        None if channels == 1 => {
-            whole(collective, (collective.bytes, collective.chunk), &cost(collective, inner, outer))
-        }
+        Some(levels) => grouped(collective, levels, inner, outer)?,
+        None if channels == 1 => whole(
+            collective,
+            (collective.bytes, collective.chunk),
+            &cost(collective, inner, outer),
+        )?,
         // Channels share the links inside a node, and each has its own NIC. The slower of the two levels decides.
         None => {
             let chunk = collective.chunk.map(|chunk| chunk.saturating_mul(channels));
-            let inside = whole(collective, (collective.bytes, chunk), inner);
+            let inside = whole(collective, (collective.bytes, chunk), inner)?;
             let each = collective.bytes.div_ceil(channels);
-            inside.max(whole(collective, (each, collective.chunk), outer))
+            inside.max(whole(collective, (each, collective.chunk), outer)?)
         }
     })
 }
 
 /// Returns the time of a collective without groups [s], with `bytes` in chunks of `chunk`, over links that are all
 /// alike.
-fn whole(collective: &Collective, (bytes, chunk): (u64, Option<u64>), cost: &Cost) -> f64 {
+fn whole(
+    collective: &Collective,
+    (bytes, chunk): (u64, Option<u64>),
+    cost: &Cost,
+) -> Result<f64, Invalid> {
     let terms = Terms::new(collective.ranks.into(), bytes, chunk, cost);
     terms.on(&collective.nodes).seconds(collective.algorithm, collective.operation)
 }
@@ -97,7 +103,12 @@ fn cost(collective: &Collective, inner: &Cost, outer: &Cost) -> Cost {
 }
 
 /// Returns the time of a collective in groups [s]: inside the slowest group, then across groups, then inside again.
-fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost) -> f64 {
+fn grouped(
+    collective: &Collective,
+    levels: &Levels,
+    inner: &Cost,
+    outer: &Cost,
+) -> Result<f64, Invalid> {
     let (bytes, chunk) = (collective.bytes, collective.chunk);
     let size = levels.groups.iter().copied().max().map_or(1, u64::from);
     let (groups, ranks) = (levels.groups.len() as u64, u64::from(collective.ranks));
@@ -108,10 +119,8 @@ fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost)
         // for one rank.
         let inside = terms(size, bytes, inner).of_parts(groups as f64 * part, 0.0);
         let across = terms(groups, bytes, outer).of_parts(size as f64 * part, 0.0);
-        return [inside, across]
-            .map(|t| t.seconds(Algorithm::Flat, Operation::AllToAll))
-            .iter()
-            .sum();
+        let each = [inside, across].map(|t| t.seconds(Algorithm::Flat, Operation::AllToAll));
+        return each.into_iter().sum();
     }
     let (inside, across) = levels.operations(collective.operation);
     let same = levels.across == Across::SameIndex;
@@ -125,11 +134,12 @@ fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost)
     sizes.dedup();
     // All sizes are tried: three ranks may take longer than four, because one of the three is folded in.
     let slowest = |op: Operation| {
-        let each = sizes.iter().map(|&size| terms(size, bytes, inner).seconds(levels.inner, op));
-        each.fold(0.0, f64::max)
+        let mut each =
+            sizes.iter().map(|&size| terms(size, bytes, inner).seconds(levels.inner, op));
+        each.try_fold(0.0, |slowest: f64, seconds| Ok(slowest.max(seconds?)))
     };
-    let inside = inside.into_iter().map(slowest);
-    inside.sum::<f64>() + outside.seconds(levels.outer, across) + gather
+    let inside: f64 = inside.into_iter().map(slowest).sum::<Result<f64, Invalid>>()?;
+    Ok(inside + outside.seconds(levels.outer, across)? + gather)
 }
 
 /// Returns a lower bound for the number of bytes that belong to the smallest group's ranks [B].

@@ -5,7 +5,6 @@
 //! groups exchange the i-th part of the buffer across groups (as in Horovod's hierarchical allreduce over NCCL:
 //! reduce-scatter inside, allreduce across, allgather inside), which needs groups of equal size.
 
-use super::Operation;
 use super::part::{Shape, Step, StepCopies};
 use super::placement::{Base, Placement};
 use super::plan::Task;
@@ -13,6 +12,7 @@ use super::request::{Across, Collective, Levels};
 use super::shards::{Shards, cut};
 use super::transfer::Kind;
 use super::two_level::TwoLevel;
+use super::{Invalid, Operation};
 
 /// Neighbouring groups of equal size.
 #[derive(Debug, Clone, Copy)]
@@ -47,41 +47,41 @@ impl<'a> Grouped<'a> {
     }
 
     /// Returns the stages in their order; all steps of one stage begin together.
-    pub(super) fn stages(&self) -> Vec<Vec<StepCopies>> {
+    pub(super) fn stages(&self) -> Result<Vec<Vec<StepCopies>>, Invalid> {
         let same = self.levels.across == Across::SameIndex;
-        match self.collective.operation {
+        Ok(match self.collective.operation {
             Operation::Broadcast => {
-                [self.leaders(Operation::Broadcast), self.inside(Operation::Broadcast)].concat()
+                [self.leaders(Operation::Broadcast)?, self.inside(Operation::Broadcast)?].concat()
             }
             Operation::Reduce => {
-                [self.inside(Operation::Reduce), self.leaders(Operation::Reduce)].concat()
+                [self.inside(Operation::Reduce)?, self.leaders(Operation::Reduce)?].concat()
             }
             Operation::Allreduce if same => [
-                self.inside(Operation::ReduceScatter),
-                self.same_index(),
-                self.inside(Operation::Allgather),
+                self.inside(Operation::ReduceScatter)?,
+                self.same_index()?,
+                self.inside(Operation::Allgather)?,
             ]
             .concat(),
             Operation::Allreduce => [
-                self.inside(Operation::Reduce),
-                self.leaders(Operation::Allreduce),
-                self.inside(Operation::Broadcast),
+                self.inside(Operation::Reduce)?,
+                self.leaders(Operation::Allreduce)?,
+                self.inside(Operation::Broadcast)?,
             ]
             .concat(),
             Operation::ReduceScatter => [
-                self.inside(Operation::Reduce),
-                self.leaders(Operation::ReduceScatter),
+                self.inside(Operation::Reduce)?,
+                self.leaders(Operation::ReduceScatter)?,
                 self.parts(|task| task.scatter()),
             ]
             .concat(),
             Operation::Allgather => [
                 self.parts(|task| task.scatter().backwards(Kind::Copy)),
-                self.leaders(Operation::Allgather),
-                self.inside(Operation::Broadcast),
+                self.leaders(Operation::Allgather)?,
+                self.inside(Operation::Broadcast)?,
             ]
             .concat(),
             Operation::AllToAll => self.exchange(),
-        }
+        })
     }
 
     fn ranks(&self) -> u64 {
@@ -112,13 +112,13 @@ impl<'a> Grouped<'a> {
     }
 
     /// Returns the steps of an operation on all bytes inside every group.
-    fn inside(&self, operation: Operation) -> Vec<Vec<StepCopies>> {
+    fn inside(&self, operation: Operation) -> Result<Vec<Vec<StepCopies>>, Invalid> {
         let parts = self.alike.iter().map(|alike| {
             let steps = self.task(alike.size, self.collective.bytes);
-            let steps = steps.steps(self.levels.inner, operation);
-            steps.into_iter().map(|step| self.group(alike, step, (0, 0))).collect()
+            let steps = steps.steps(self.levels.inner, operation)?;
+            Ok(steps.into_iter().map(|step| self.group(alike, step, (0, 0))).collect())
         });
-        side_by_side(parts.collect())
+        Ok(side_by_side(parts.collect::<Result<_, Invalid>>()?))
     }
 
     /// Returns a step that runs inside every group, on the parts of the buffer that belong to the group's ranks.
@@ -147,7 +147,7 @@ impl<'a> Grouped<'a> {
     }
 
     /// Returns the steps of an operation across groups, in which one rank of each group takes part.
-    fn leaders(&self, operation: Operation) -> Vec<Vec<StepCopies>> {
+    fn leaders(&self, operation: Operation) -> Result<Vec<Vec<StepCopies>>, Invalid> {
         let (firsts, bytes) = (self.levels.firsts(), self.collective.bytes);
         let groups = self.levels.groups.len() as u64;
         let leaders = firsts.iter().zip(&self.levels.groups);
@@ -159,26 +159,26 @@ impl<'a> Grouped<'a> {
             let borders = ends.map(|first| cut(bytes, self.ranks(), first)).collect();
             task.shards = Shards::at(borders);
         }
-        let steps = task.steps(self.levels.outer, operation).into_iter();
+        let steps = task.steps(self.levels.outer, operation)?.into_iter();
         let place = |folded| {
             let (root, switch) = (self.root().0, self.ranks() + groups);
             Placement { size: groups, folded, root, base: base.clone(), switch, copies: 1 }
         };
-        steps
-            .map(|step| vec![StepCopies { place: place(step.folded), step, window: (0, 0) }])
-            .collect()
+        let copies =
+            |step: Step| vec![StepCopies { place: place(step.folded), step, window: (0, 0) }];
+        Ok(steps.map(copies).collect())
     }
 
     /// Returns the steps of an allreduce of the i-th part among the i-th ranks of all groups. The first parts may be
     /// a byte longer.
-    fn same_index(&self) -> Vec<Vec<StepCopies>> {
+    fn same_index(&self) -> Result<Vec<Vec<StepCopies>>, Invalid> {
         let (size, groups) = (self.alike[0].size, self.levels.groups.len() as u64);
         let longer = self.collective.bytes % size;
         let both = [(0, longer), (longer, size - longer)].into_iter();
         let parts = both.filter(|&(_, copies)| copies > 0).map(|(first, copies)| {
             let start = cut(self.collective.bytes, size, first);
             let bytes = cut(self.collective.bytes, size, first + 1) - start;
-            let steps = self.task(groups, bytes).steps(self.levels.outer, Operation::Allreduce);
+            let steps = self.task(groups, bytes).steps(self.levels.outer, Operation::Allreduce)?;
             let base = Base::Strided { first, apart: size };
             let switch = self.ranks() + groups + first;
             let place = Placement { size: groups, folded: false, root: 0, base, switch, copies };
@@ -186,9 +186,9 @@ impl<'a> Grouped<'a> {
                 let place = Placement { folded: step.folded, ..place.clone() };
                 StepCopies { place, step, window: (start, bytes) }
             };
-            steps.into_iter().map(part).collect()
+            Ok(steps.into_iter().map(part).collect())
         });
-        side_by_side(parts.collect())
+        Ok(side_by_side(parts.collect::<Result<_, Invalid>>()?))
     }
 
     fn exchange(&self) -> Vec<Vec<StepCopies>> {

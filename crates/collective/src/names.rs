@@ -160,7 +160,12 @@ impl Algorithm {
                 matches!(operation, Broadcast | Reduce | Allreduce)
             }
             Algorithm::Ring => operation.has_root(),
-            _ => false,
+            Algorithm::Flat
+            | Algorithm::ScatterAllgather
+            | Algorithm::RecursiveDoubling
+            | Algorithm::HalvingDoubling
+            | Algorithm::Bruck
+            | Algorithm::Hierarchical => false,
         }
     }
 }

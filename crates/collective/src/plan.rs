@@ -12,7 +12,7 @@ use super::ring::{Chain, Ring};
 use super::scatter_allgather::Scatter;
 use super::shards::Shards;
 use super::transfer::Kind;
-use super::{Algorithm, Operation};
+use super::{Algorithm, Invalid, Operation};
 
 /// The task for which steps are made: the parts of the buffer, the chunk size and the nodes.
 #[derive(Debug, Clone)]
@@ -31,22 +31,29 @@ impl Task {
     }
 
     /// Returns the steps of an operation by an algorithm. There are none for one rank, or for no bytes: libraries
-    /// return at once.
-    pub(super) fn steps(&self, algorithm: Algorithm, operation: Operation) -> Vec<Step> {
+    /// return at once. An algorithm that does not offer the operation is an error, and so is one in groups, whose steps
+    /// are those of other algorithms.
+    pub(super) fn steps(
+        &self,
+        algorithm: Algorithm,
+        operation: Operation,
+    ) -> Result<Vec<Step>, Invalid> {
         if self.shards.parts() < 2 || self.shards.bytes() == 0 {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        match operation {
+        let steps = match operation {
             Operation::Broadcast => self.broadcast(algorithm),
             Operation::Reduce => self.reduce(algorithm),
             Operation::Allreduce => self.allreduce(algorithm),
-            Operation::ReduceScatter => backwards(self.allgather(algorithm, true), Kind::Reduce),
-            Operation::Allgather => self.allgather(algorithm, false),
+            Operation::ReduceScatter => self.reduce_scatter(algorithm),
+            Operation::Allgather => self.allgather(algorithm),
             Operation::AllToAll => self.all_to_all(algorithm),
-        }
+        };
+        steps.ok_or(Invalid::NotOffered { algorithm, operation })
     }
 
-    fn broadcast(&self, algorithm: Algorithm) -> Vec<Step> {
+    /// Returns the steps of a broadcast; like the functions below, `None` if the algorithm does not offer it.
+    fn broadcast(&self, algorithm: Algorithm) -> Option<Vec<Step>> {
         let (ranks, bytes, chunk) = (self.shards.parts(), self.shards.bytes(), self.chunk);
         let shape = match algorithm {
             Algorithm::BinomialTree => Shape::Binomial(Binomial::new(ranks, bytes, chunk)),
@@ -54,32 +61,45 @@ impl Task {
             Algorithm::DoubleBinaryTree => Shape::TwoTree(TwoTree::new(ranks, bytes, chunk)),
             Algorithm::InSwitch => Shape::Multicast(Multicast::new(ranks, bytes, chunk, false)),
             Algorithm::ScatterAllgather => {
-                return [vec![self.scatter()], self.allgather(Algorithm::Ring, false)].concat();
+                return Some([vec![self.scatter()], vec![self.ring(false)]].concat());
             }
             Algorithm::HalvingDoubling => {
-                return [vec![self.scatter()], halving_doubling::allgather(&self.shards)].concat();
+                let gathered = halving_doubling::allgather(&self.shards);
+                return Some([vec![self.scatter()], gathered].concat());
             }
-            _ => Shape::Star(Star { ranks, bytes }),
+            Algorithm::Flat => Shape::Star(Star { ranks, bytes }),
+            Algorithm::RecursiveDoubling | Algorithm::Bruck | Algorithm::Hierarchical => {
+                return None;
+            }
         };
-        vec![Step::new(shape)]
+        Some(vec![Step::new(shape)])
     }
 
     /// Returns the steps of a reduction: the steps of a broadcast, run backwards. Broadcasts that end with an allgather
     /// are an exception, because the allgather also sends the root data that the root has already. Run backwards, the
     /// allgather would add the root's buffer twice. Algorithms with such a broadcast reduce by a reduce-scatter and a
     /// gather.
-    fn reduce(&self, algorithm: Algorithm) -> Vec<Step> {
+    fn reduce(&self, algorithm: Algorithm) -> Option<Vec<Step>> {
         let scattered = match algorithm {
-            Algorithm::ScatterAllgather => self.steps(Algorithm::Ring, Operation::ReduceScatter),
+            Algorithm::ScatterAllgather => self.reduce_scatter(Algorithm::Ring)?,
             Algorithm::HalvingDoubling => {
                 if let Some(steps) = halving_doubling::reduce(&self.shards) {
-                    return steps;
+                    return Some(steps);
                 }
-                self.steps(algorithm, Operation::ReduceScatter)
+                self.reduce_scatter(algorithm)?
             }
-            _ => return backwards(self.broadcast(algorithm), Kind::Reduce),
+            Algorithm::Flat
+            | Algorithm::BinomialTree
+            | Algorithm::Ring
+            | Algorithm::DoubleBinaryTree
+            | Algorithm::InSwitch
+            | Algorithm::RecursiveDoubling
+            | Algorithm::Bruck
+            | Algorithm::Hierarchical => {
+                return Some(backwards(self.broadcast(algorithm)?, Kind::Reduce));
+            }
         };
-        [scattered, vec![self.scatter().backwards(Kind::Copy)]].concat()
+        Some([scattered, vec![self.scatter().backwards(Kind::Copy)]].concat())
     }
 
     /// Returns a scatter down a binomial tree; run backwards, it is a gather.
@@ -87,50 +107,106 @@ impl Task {
         Step::new(Shape::Scatter(Scatter { shards: self.shards.clone() }))
     }
 
-    fn allreduce(&self, algorithm: Algorithm) -> Vec<Step> {
+    fn allreduce(&self, algorithm: Algorithm) -> Option<Vec<Step>> {
         let (ranks, bytes, chunk) = (self.shards.parts(), self.shards.bytes(), self.chunk);
-        let both = |first: Operation, second: Operation| {
-            [self.steps(algorithm, first), self.steps(algorithm, second)].concat()
-        };
         let shape = match algorithm {
             Algorithm::DoubleBinaryTree => {
                 Shape::NcclTrees(NcclTrees::new(ranks, &self.nodes, bytes, chunk))
             }
             Algorithm::InSwitch => Shape::Multicast(Multicast::new(ranks, bytes, chunk, true)),
-            Algorithm::RecursiveDoubling => return halving_doubling::exchange(&self.shards),
-            Algorithm::HalvingDoubling => return halving_doubling::allreduce(&self.shards),
-            Algorithm::Ring => return both(Operation::ReduceScatter, Operation::Allgather),
-            _ => return both(Operation::Reduce, Operation::Broadcast),
+            Algorithm::RecursiveDoubling => return Some(halving_doubling::exchange(&self.shards)),
+            Algorithm::HalvingDoubling => return Some(halving_doubling::allreduce(&self.shards)),
+            Algorithm::Ring => {
+                return Some(
+                    [self.reduce_scatter(algorithm)?, self.allgather(algorithm)?].concat(),
+                );
+            }
+            Algorithm::Flat | Algorithm::BinomialTree => {
+                return Some([self.reduce(algorithm)?, self.broadcast(algorithm)?].concat());
+            }
+            Algorithm::ScatterAllgather | Algorithm::Bruck | Algorithm::Hierarchical => {
+                return None;
+            }
         };
-        vec![Step::new(shape)]
+        Some(vec![Step::new(shape)])
     }
 
-    /// Returns the steps of an allgather. `reversed` says that the caller will run the steps backwards. A ring then
-    /// sends to the rank below, so that it sends to the rank above when it runs backwards.
-    fn allgather(&self, algorithm: Algorithm, reversed: bool) -> Vec<Step> {
+    fn reduce_scatter(&self, algorithm: Algorithm) -> Option<Vec<Step>> {
+        let gathered = match algorithm {
+            // The ring sends to the rank below, so that it sends to the rank above when it runs backwards.
+            Algorithm::Ring => vec![self.ring(true)],
+            Algorithm::HalvingDoubling => halving_doubling::allgather(&self.shards),
+            Algorithm::Flat | Algorithm::InSwitch => self.allgather(algorithm)?,
+            Algorithm::BinomialTree
+            | Algorithm::ScatterAllgather
+            | Algorithm::RecursiveDoubling
+            | Algorithm::Bruck
+            | Algorithm::DoubleBinaryTree
+            | Algorithm::Hierarchical => return None,
+        };
+        Some(backwards(gathered, Kind::Reduce))
+    }
+
+    fn allgather(&self, algorithm: Algorithm) -> Option<Vec<Step>> {
         let shards = self.shards.clone();
         let shape = match algorithm {
-            Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling => {
-                return halving_doubling::allgather(&shards);
-            }
-            Algorithm::Ring => Shape::Ring(Ring { shards, down: reversed }),
+            Algorithm::RecursiveDoubling => return Some(halving_doubling::allgather(&shards)),
+            Algorithm::Ring => return Some(vec![self.ring(false)]),
             Algorithm::Bruck => Shape::BruckGather(BruckGather { shards }),
             Algorithm::InSwitch => Shape::SwitchGather(SwitchGather { shards }),
-            _ => Shape::Pairwise(Pairwise { shards, exchange: false }),
+            Algorithm::Flat => Shape::Pairwise(Pairwise { shards, exchange: false }),
+            Algorithm::BinomialTree
+            | Algorithm::ScatterAllgather
+            | Algorithm::HalvingDoubling
+            | Algorithm::DoubleBinaryTree
+            | Algorithm::Hierarchical => return None,
         };
-        vec![Step::new(shape)]
+        Some(vec![Step::new(shape)])
     }
 
-    fn all_to_all(&self, algorithm: Algorithm) -> Vec<Step> {
+    /// Returns an allgather around the ring of ranks, towards lower ranks if `down` is set.
+    fn ring(&self, down: bool) -> Step {
+        Step::new(Shape::Ring(Ring { shards: self.shards.clone(), down }))
+    }
+
+    fn all_to_all(&self, algorithm: Algorithm) -> Option<Vec<Step>> {
         let shards = self.shards.clone();
-        vec![Step::new(match algorithm {
+        let shape = match algorithm {
             Algorithm::Bruck => Shape::BruckExchange(BruckExchange { shards }),
-            _ => Shape::Pairwise(Pairwise { shards, exchange: true }),
-        })]
+            Algorithm::Flat => Shape::Pairwise(Pairwise { shards, exchange: true }),
+            Algorithm::BinomialTree
+            | Algorithm::ScatterAllgather
+            | Algorithm::Ring
+            | Algorithm::RecursiveDoubling
+            | Algorithm::HalvingDoubling
+            | Algorithm::DoubleBinaryTree
+            | Algorithm::InSwitch
+            | Algorithm::Hierarchical => return None,
+        };
+        Some(vec![Step::new(shape)])
     }
 }
 
 /// Returns the steps in reverse order, each run backwards; receivers do with the bytes what `kind` says.
 pub(super) fn backwards(steps: Vec<Step>, kind: Kind) -> Vec<Step> {
     steps.into_iter().rev().map(|step| step.backwards(kind)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_exist_exactly_for_the_operations_that_an_algorithm_offers() {
+        // System: 6 ranks, which are no power of two. Expectation: nothing stands in for a pair that has no steps of its own.
+        // Steps in groups are those of other algorithms.
+        let task = Task::new(6, 600, None);
+        for algorithm in Algorithm::ALL {
+            for operation in Operation::ALL {
+                let has = algorithm.offers(operation) && algorithm != Algorithm::Hierarchical;
+                let steps = task.steps(algorithm, operation);
+                assert_eq!(steps.is_ok(), has, "{algorithm:?}, {operation:?}");
+            }
+        }
+    }
 }

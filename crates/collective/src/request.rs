@@ -152,8 +152,8 @@ impl Collective {
     pub fn schedule(&self) -> Result<Schedule, Invalid> {
         self.check()?;
         let stages = match &self.levels {
-            Some(levels) => Grouped::new(self, levels).stages(),
-            None => self.stages(),
+            Some(levels) => Grouped::new(self, levels).stages()?,
+            None => self.stages()?,
         };
         let in_step = self.levels.as_ref().is_none_or(Levels::equal) && self.used_channels() == 1;
         Ok(Schedule::new(self.ranks, stages, in_step))
@@ -170,20 +170,20 @@ impl Collective {
     }
 
     /// Returns the stages in their order; the steps of all channels in one stage begin together.
-    fn stages(&self) -> Vec<Vec<StepCopies>> {
+    fn stages(&self) -> Result<Vec<Vec<StepCopies>>, Invalid> {
         let mut stages: Vec<Vec<StepCopies>> = Vec::new();
         let whole = Span { start: 0, bytes: self.bytes };
         let channels = self.used_channels();
         for channel in 0..channels {
             let span = piece(whole, channels, channel);
             let place = self.place(channel);
-            for (number, step) in self.steps(span.bytes).into_iter().enumerate() {
+            for (number, step) in self.steps(span.bytes)?.into_iter().enumerate() {
                 let place = Placement { folded: step.folded, ..place.clone() };
                 stages.resize_with(stages.len().max(number + 1), Vec::new);
                 stages[number].push(StepCopies { place, step, window: (span.start, 0) });
             }
         }
-        stages
+        Ok(stages)
     }
 
     /// Returns the number of channels of the schedule. It is 1 without `nodes`, for an all-to-all, and for algorithms
@@ -195,7 +195,7 @@ impl Collective {
     }
 
     /// Returns the steps of a channel that carries `bytes`.
-    fn steps(&self, bytes: u64) -> Vec<Step> {
+    fn steps(&self, bytes: u64) -> Result<Vec<Step>, Invalid> {
         let task = Task::new(self.ranks.into(), bytes, self.chunk);
         let task = Task { nodes: self.nodes.clone(), ..task };
         task.steps(self.algorithm, self.operation)

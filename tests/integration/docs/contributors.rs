@@ -74,8 +74,8 @@ fn pages_for_contributors_name_only_paths_modules_and_types_that_exist() {
             assert!(exists, "{}: `{name}` does not exist", page.path);
         }
     }
-    assert!(is_module("sim::program::op::Op") && is_module("sweep"));
-    assert!(!is_module("sim::program::no_such_module") && !is_module("sim::programs"));
+    assert!(is_module("sim::job::program::op::Op") && is_module("sweep"));
+    assert!(!is_module("sim::job::program::no_such_module") && !is_module("sim::programs"));
 }
 
 #[test]

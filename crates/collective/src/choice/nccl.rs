@@ -91,7 +91,7 @@ impl Model<'_> {
             Operation::Allreduce if nodes > 1.0 => (2.0 * (ranks - 1.0), 2.0 * nodes),
             Operation::Allreduce => (2.0 * (ranks - 1.0), 0.0),
             Operation::ReduceScatter | Operation::Allgather => (ranks - 1.0, nodes - 1.0),
-            _ => (ranks, nodes),
+            Operation::Broadcast | Operation::Reduce | Operation::AllToAll => (ranks, nodes),
         }
     }
 

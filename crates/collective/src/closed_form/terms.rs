@@ -5,7 +5,7 @@ use crate::nccl_trees::NcclTrees;
 use crate::pattern::log_up;
 use crate::recursive_doubling::extra;
 use crate::shards::chunks;
-use crate::{Algorithm, Operation};
+use crate::{Algorithm, Invalid, Operation};
 
 /// Numbers that formulas share.
 pub(super) struct Terms<'a> {
@@ -55,30 +55,76 @@ impl<'a> Terms<'a> {
         self.n - self.part
     }
 
-    pub(super) fn seconds(&self, algorithm: Algorithm, operation: Operation) -> f64 {
+    /// Returns the time of an operation by an algorithm [s]; an error if the algorithm does not offer the operation, or is
+    /// one in groups, whose time is that of other algorithms.
+    pub(super) fn seconds(
+        &self,
+        algorithm: Algorithm,
+        operation: Operation,
+    ) -> Result<f64, Invalid> {
         if self.ranks < 2 || self.bytes == 0 {
-            return 0.0;
+            return Ok(0.0);
         }
-        let sum = |parts: [Operation; 2]| parts.map(|op| self.seconds(algorithm, op)).iter().sum();
-        match (operation, algorithm) {
-            (Operation::Broadcast, _) => self.broadcast(algorithm),
-            (Operation::Reduce, _) => self.broadcast(algorithm) + self.reduced(algorithm),
-            (Operation::Allgather, _) => self.allgather(algorithm),
-            (Operation::ReduceScatter, Algorithm::InSwitch) => {
-                self.allgather(algorithm) + self.add(self.part)
+        let seconds = match operation {
+            Operation::Broadcast => self.broadcast(algorithm),
+            Operation::Reduce => self.reduce(algorithm),
+            Operation::Allreduce => self.allreduce(algorithm),
+            Operation::ReduceScatter => self.reduce_scatter(algorithm),
+            Operation::Allgather => self.allgather(algorithm),
+            Operation::AllToAll => self.all_to_all(algorithm),
+        };
+        seconds.ok_or(Invalid::NotOffered { algorithm, operation })
+    }
+
+    fn all_to_all(&self, algorithm: Algorithm) -> Option<f64> {
+        match algorithm {
+            Algorithm::Bruck => Some(self.bruck()),
+            Algorithm::Flat => Some((self.p - 1.0) * self.send(self.part)),
+            Algorithm::BinomialTree
+            | Algorithm::ScatterAllgather
+            | Algorithm::Ring
+            | Algorithm::RecursiveDoubling
+            | Algorithm::HalvingDoubling
+            | Algorithm::DoubleBinaryTree
+            | Algorithm::InSwitch
+            | Algorithm::Hierarchical => None,
+        }
+    }
+
+    fn allreduce(&self, algorithm: Algorithm) -> Option<f64> {
+        Some(match algorithm {
+            Algorithm::RecursiveDoubling => {
+                let levels = f64::from(self.ranks.ilog2());
+                self.folded(levels * (self.send(self.n) + self.add(self.n)))
             }
-            (Operation::ReduceScatter, _) => {
-                self.allgather(algorithm) + self.add(self.gathered(algorithm))
+            Algorithm::HalvingDoubling => self.folded(self.halved_and_doubled()),
+            Algorithm::DoubleBinaryTree => self.two_trees_both_ways(),
+            Algorithm::InSwitch => self.broadcast(algorithm)?,
+            Algorithm::Ring => self.reduce_scatter(algorithm)? + self.allgather(algorithm)?,
+            Algorithm::Flat | Algorithm::BinomialTree => {
+                self.reduce(algorithm)? + self.broadcast(algorithm)?
             }
-            (Operation::AllToAll, Algorithm::Bruck) => self.bruck(),
-            (Operation::AllToAll, _) => (self.p - 1.0) * self.send(self.part),
-            (_, Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling) => {
-                self.folded(algorithm)
+            Algorithm::ScatterAllgather | Algorithm::Bruck | Algorithm::Hierarchical => {
+                return None;
             }
-            (_, Algorithm::DoubleBinaryTree) => self.two_trees_both_ways(),
-            (_, Algorithm::InSwitch) => self.broadcast(algorithm),
-            (_, Algorithm::Ring) => sum([Operation::ReduceScatter, Operation::Allgather]),
-            _ => sum([Operation::Reduce, Operation::Broadcast]),
+        })
+    }
+
+    fn reduce_scatter(&self, algorithm: Algorithm) -> Option<f64> {
+        match algorithm {
+            Algorithm::InSwitch => Some(self.allgather(algorithm)? + self.add(self.part)),
+            Algorithm::HalvingDoubling => {
+                Some(self.allgather(Algorithm::RecursiveDoubling)? + self.add(self.doubled()))
+            }
+            Algorithm::Flat | Algorithm::Ring => {
+                Some(self.allgather(algorithm)? + self.add((self.p - 1.0) * self.part))
+            }
+            Algorithm::BinomialTree
+            | Algorithm::ScatterAllgather
+            | Algorithm::RecursiveDoubling
+            | Algorithm::Bruck
+            | Algorithm::DoubleBinaryTree
+            | Algorithm::Hierarchical => None,
         }
     }
 
@@ -95,9 +141,9 @@ impl<'a> Terms<'a> {
         f64::from((self.ranks - 1).ilog2())
     }
 
-    fn broadcast(&self, algorithm: Algorithm) -> f64 {
+    fn broadcast(&self, algorithm: Algorithm) -> Option<f64> {
         let chunk = self.send((self.n / self.chunks()).ceil());
-        match algorithm {
+        Some(match algorithm {
             Algorithm::BinomialTree => {
                 (self.chunks() - 1.0) * self.cost.alpha + self.l * self.send(self.n)
             }
@@ -106,18 +152,21 @@ impl<'a> Terms<'a> {
             Algorithm::DoubleBinaryTree => {
                 (self.half_chunks() + self.height()) * self.send(self.two_halves())
             }
-            Algorithm::ScatterAllgather => self.scatter() + self.allgather(Algorithm::Ring),
+            Algorithm::ScatterAllgather => self.scatter() + self.allgather(Algorithm::Ring)?,
             Algorithm::HalvingDoubling => {
-                self.scatter() + self.allgather(Algorithm::RecursiveDoubling)
+                self.scatter() + self.allgather(Algorithm::RecursiveDoubling)?
             }
-            _ => (self.p - 1.0) * self.send(self.n),
-        }
+            Algorithm::Flat => (self.p - 1.0) * self.send(self.n),
+            Algorithm::RecursiveDoubling | Algorithm::Bruck | Algorithm::Hierarchical => {
+                return None;
+            }
+        })
     }
 
-    /// Returns the time that a reduction takes on top of a broadcast [s].
-    fn reduced(&self, algorithm: Algorithm) -> f64 {
+    /// Returns the time of a reduction [s]: that of a broadcast, and that of adding.
+    fn reduce(&self, algorithm: Algorithm) -> Option<f64> {
         let chunk = self.add((self.n / self.chunks()).ceil());
-        match algorithm {
+        let added = match algorithm {
             Algorithm::BinomialTree => self.add(self.l * self.n),
             Algorithm::Ring => (self.p - 2.0 + self.chunks()) * chunk,
             Algorithm::InSwitch => self.chunks() * chunk,
@@ -125,9 +174,13 @@ impl<'a> Terms<'a> {
                 (self.half_chunks() + self.height()) * self.add(self.two_halves())
             }
             Algorithm::ScatterAllgather => self.add((self.p - 1.0) * self.part),
-            Algorithm::HalvingDoubling => self.add(self.gathered(algorithm)),
-            _ => self.add((self.p - 1.0) * self.n),
-        }
+            Algorithm::HalvingDoubling => self.add(self.doubled()),
+            Algorithm::Flat => self.add((self.p - 1.0) * self.n),
+            Algorithm::RecursiveDoubling | Algorithm::Bruck | Algorithm::Hierarchical => {
+                return None;
+            }
+        };
+        Some(self.broadcast(algorithm)? + added)
     }
 
     /// Returns the bytes of two chunks, one from each of the two trees.
@@ -152,25 +205,22 @@ impl<'a> Terms<'a> {
         self.l * self.cost.alpha + self.others() * self.cost.beta
     }
 
-    /// Returns the bytes whose transfers follow one another in an allgather [B]: the bytes that one rank receives, and,
-    /// for ranks beyond a power of two, the bytes that fold them in and return the result to them.
-    fn gathered(&self, algorithm: Algorithm) -> f64 {
+    fn allgather(&self, algorithm: Algorithm) -> Option<f64> {
+        // The bytes whose transfers follow one another are those that one rank receives, and, for ranks beyond a power of
+        // two, those that fold them in and return the result to them.
+        let after = |phases: f64, bytes: f64| phases * self.cost.alpha + bytes * self.cost.beta;
         match algorithm {
-            Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling => self.doubled(),
-            Algorithm::Bruck => self.handed_on(),
-            _ => (self.p - 1.0) * self.part,
-        }
-    }
-
-    fn allgather(&self, algorithm: Algorithm) -> f64 {
-        let bytes = self.gathered(algorithm) * self.cost.beta;
-        match algorithm {
-            Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling => {
-                self.doublings() * self.cost.alpha + bytes
+            Algorithm::RecursiveDoubling => Some(after(self.doublings(), self.doubled())),
+            Algorithm::Bruck => Some(after(self.l, self.handed_on())),
+            Algorithm::InSwitch => Some(self.send(self.part) + self.send(self.n - self.least)),
+            Algorithm::Flat | Algorithm::Ring => {
+                Some(after(self.p - 1.0, (self.p - 1.0) * self.part))
             }
-            Algorithm::Bruck => self.l * self.cost.alpha + bytes,
-            Algorithm::InSwitch => self.send(self.part) + self.send(self.n - self.least),
-            _ => (self.p - 1.0) * self.cost.alpha + bytes,
+            Algorithm::BinomialTree
+            | Algorithm::ScatterAllgather
+            | Algorithm::HalvingDoubling
+            | Algorithm::DoubleBinaryTree
+            | Algorithm::Hierarchical => None,
         }
     }
 }
@@ -201,22 +251,21 @@ impl Terms<'_> {
         (0..log_up(self.ranks)).map(|phase| (parts(phase) * self.part).min(self.n)).sum()
     }
 
-    /// Returns the time of an allreduce by doubling, or by halving and doubling [s]. Before the allreduce of the other
-    /// ranks, each folded rank sends its whole buffer to its partner; afterwards the partner sends the result back.
-    fn folded(&self, algorithm: Algorithm) -> f64 {
+    /// Returns the time of an allreduce by doubling, or by halving and doubling, that takes `inside` among a power of two
+    /// of ranks [s]. Before the allreduce of the other ranks, each folded rank sends its whole buffer to its partner; afterwards the partner sends the result back.
+    fn folded(&self, inside: f64) -> f64 {
         let fold = if extra(self.ranks) > 0 { 1.0 } else { 0.0 };
+        fold * (2.0 * self.send(self.n) + self.add(self.n)) + inside
+    }
+
+    /// Returns the time of an allreduce by halving and doubling among a power of two of ranks [s].
+    fn halved_and_doubled(&self) -> f64 {
         let levels = f64::from(self.ranks.ilog2());
         let power = self.ranks - extra(self.ranks);
         let part = self.bytes.div_ceil(power) as f64;
-        let inside = match algorithm {
-            Algorithm::HalvingDoubling => {
-                let block = |phase| ((1u64 << phase) as f64 * part).min(self.n);
-                let bytes: f64 = (0..power.ilog2()).map(block).sum();
-                2.0 * (levels * self.cost.alpha + bytes * self.cost.beta) + self.add(bytes)
-            }
-            _ => levels * (self.send(self.n) + self.add(self.n)),
-        };
-        fold * (2.0 * self.send(self.n) + self.add(self.n)) + inside
+        let block = |phase| ((1u64 << phase) as f64 * part).min(self.n);
+        let bytes: f64 = (0..power.ilog2()).map(block).sum();
+        2.0 * (levels * self.cost.alpha + bytes * self.cost.beta) + self.add(bytes)
     }
 
     /// Returns the time of Bruck's all-to-all [s]: phase k carries the parts whose distance to their destination has

@@ -10,21 +10,15 @@
 use std::collections::VecDeque;
 
 use forebay_engine::Time;
-use forebay_metrics::Segment;
-use forebay_report::{Cause, StallCause};
 use forebay_scenario::Averaging;
 
-use crate::device::{Device, State};
-use crate::env::Env;
-use crate::event::{ActivityId, Delay, Event};
-use crate::index::{CommunicatorId, DeviceId, Id, IdVec, JobId};
-use crate::invariant::broken;
-use crate::jobs::Jobs;
-use crate::notice::Notice;
+use crate::env::Delay;
+use crate::ids::{DeviceId, IdVec, PartId};
 
 /// Number of passes over a model's bytes for a learner's correction: it reads its own model, the reference model and the sum
 /// of corrections, and writes its own model and the sum.
 const OWN_PASSES: f64 = 5.0;
+
 /// Number of passes over a model's bytes for an average: it reads the reference model, the previous one and the sum of
 /// corrections, and writes the new reference model.
 const SHARED_PASSES: f64 = 4.0;
@@ -33,23 +27,23 @@ const SHARED_PASSES: f64 = 4.0;
 #[derive(Debug)]
 pub(crate) struct Averages {
     /// Steps from one averaging to the next.
-    period: u64,
+    pub(crate) period: u64,
     /// Whether learners go on training while the reference models are averaged.
-    overlap: bool,
+    pub(crate) overlap: bool,
     /// Time that an averaging takes for each learner on a GPU, besides moving the bytes below [s].
-    latency: f64,
+    pub(crate) latency: f64,
     /// Bytes that a learner's correction moves in the memory of each GPU of a stage, by stage [B].
-    own: IdVec<f64>,
+    pub(crate) own: IdVec<PartId, f64>,
     /// Time of one update of a GPU's reference model.
-    shared: Delay,
+    pub(crate) shared: Delay,
     /// Number of times that the reference models have been averaged among GPUs.
-    over: u64,
+    pub(crate) over: u64,
     /// Number of learners that have corrected their models since the last average.
-    drawn: u32,
+    pub(crate) drawn: u32,
     /// The learner that was the last one to correct its model for the current average, and when its correction began.
-    last: Option<(DeviceId, Time)>,
+    pub(crate) last: Option<(DeviceId, Time)>,
     /// Learners that wait for the average before their next correction.
-    waiting: VecDeque<DeviceId>,
+    pub(crate) waiting: VecDeque<DeviceId>,
 }
 
 impl Averages {
@@ -97,178 +91,5 @@ impl Averages {
     /// slowest learner has completed `completed` steps.
     pub(crate) fn rest_after(&self, completed: u64) -> u64 {
         (completed / self.period + 2) * self.period
-    }
-}
-
-impl Jobs {
-    /// Returns the averages of the models of job copy `j`; `None` if its model copies do not average their models.
-    pub(crate) fn averages(&self, j: JobId) -> Option<&Averages> {
-        self.communicators.averages[self.jobs[j].parts.averages].first()
-    }
-
-    fn averages_mut(&mut self, j: JobId) -> Option<&mut Averages> {
-        self.communicators.averages[self.jobs[j].parts.averages].first_mut()
-    }
-
-    /// Begins the wait of device `d`, which has trained for a period, for the average before its own correction; returns false if
-    /// the reference model is up to date already.
-    pub(crate) fn awaits_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
-        let step = self.devices[d].next;
-        self.await_average_of(env, d, step)
-    }
-
-    /// Begins the wait of device `d`, which has corrected its model, for the average with this correction; returns false if
-    /// learners do not wait for it, or if it is done.
-    pub(crate) fn awaits_own_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
-        let Device { next, job, .. } = self.devices[d];
-        let waits = self.averages(job).is_some_and(|run| !run.overlap);
-        waits && self.await_average_of(env, d, next + 1)
-    }
-
-    /// Begins the wait of device `d` for the last average that is due after `step` steps; returns false if it is done.
-    fn await_average_of(&mut self, env: &mut Env, d: DeviceId, step: u64) -> bool {
-        let Some(run) = self.averages_mut(self.devices[d].job) else {
-            broken("only learners that average models wait for averages");
-            return false;
-        };
-        let early = step / run.period > run.over;
-        if early {
-            run.waiting.push_back(d);
-            self.begin_averaging(env, d);
-        }
-        early
-    }
-
-    /// Records that device `d` averages its model, or waits to do so, from now on.
-    fn begin_averaging(&mut self, env: &mut Env, d: DeviceId) {
-        let device = &mut self.devices[d];
-        if device.state != State::Averaging {
-            (device.state, device.since) = (State::Averaging, env.now);
-            self.trace_device(env, d, "averaging");
-        }
-    }
-
-    /// Begins the correction of the model of device `d`, whose reference model is up to date.
-    pub(crate) fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
-        self.begin_averaging(env, d);
-        let j = self.devices[d].job;
-        let Some(run) = self.averages(j) else {
-            return broken("only learners that average models come here");
-        };
-        let pace = self.devices[d].on_gpu.pace;
-        let latency = Delay::once(run.latency * f64::from(self.jobs[j].learners.number) / pace);
-        if latency.span.0 == 0 {
-            return self.move_model(env, d);
-        }
-        env.after(latency, Event::Waited(ActivityId::Average(d)));
-    }
-
-    /// Begins to move the bytes of the correction of the model of device `d`, whose latency is over.
-    pub(crate) fn move_model(&mut self, env: &mut Env, d: DeviceId) {
-        let device = &self.devices[d];
-        let Some(run) = self.averages(device.job) else {
-            return broken("only learners that average models come here");
-        };
-        if device.state != State::Averaging {
-            return;
-        }
-        let bytes = run.own[Id::new(device.stage)];
-        match self.gpu_of(d).and_then(|gpu| gpu.memory).filter(|_| bytes > 0.0) {
-            Some((group, ..)) => {
-                env.network.start(env.now, group, bytes, ActivityId::Average(d));
-            }
-            None => self.drawn(env, d),
-        }
-    }
-
-    /// Ends the correction of the model of device `d`, which goes on with its program.
-    pub(crate) fn drawn(&mut self, env: &mut Env, d: DeviceId) {
-        let device = &mut self.devices[d];
-        if device.state != State::Averaging {
-            return;
-        }
-        let j = device.job;
-        device.state = State::Idle;
-        let start = std::mem::replace(&mut device.since, env.now);
-        let cause = StallCause::own(Cause::Communication);
-        self.jobs[j].steps.add_stall(Segment { start, end: env.now, cause });
-        self.trace_device(env, d, "waiting");
-        let parties = self.jobs[j].models() * self.jobs[j].stages();
-        let Some(run) = self.averages_mut(j) else {
-            return broken("only learners that average models come here");
-        };
-        run.drawn += 1;
-        if run.drawn == parties {
-            run.last = Some((d, start));
-            self.average_among_gpus(env, j);
-        }
-        // If the average takes no time, it is done before the device goes on.
-        env.notices.push_back(Notice::OpOver(d));
-    }
-
-    /// Starts the allreduce of the learners' corrections among the GPUs of job copy `j`, now that all learners have corrected
-    /// their models; with a single GPU there is nothing to reduce.
-    fn average_among_gpus(&mut self, env: &mut Env, j: JobId) {
-        let all = self.jobs[j].parts.communicators;
-        let averages = |c: &CommunicatorId| self.communicators.all[*c].averages_models();
-        let all: Vec<CommunicatorId> = all.iter().filter(averages).collect();
-        if all.is_empty() {
-            return self.exchanged(env, j);
-        }
-        for c in &all {
-            self.communicators.all[*c].start_all(env.now);
-        }
-        for c in all {
-            self.communicators.begin_next(env, c);
-        }
-    }
-
-    /// Begins to update the reference models of job copy `j`, since every GPU has the sum of corrections.
-    pub(crate) fn exchanged(&mut self, env: &mut Env, j: JobId) {
-        let Some(run) = self.averages(j) else {
-            return broken("only learners that average models come here");
-        };
-        let shared = run.shared;
-        if shared.span.0 == 0 {
-            return self.averaged(env, j);
-        }
-        let delay = shared.at_pace(self.slowest_of(self.jobs[j].parts.devices));
-        env.after(delay, Event::Waited(ActivityId::Averaged(j)));
-    }
-
-    /// Ends an average of job copy `j`: every GPU's reference model is up to date.
-    pub(crate) fn averaged(&mut self, env: &mut Env, j: JobId) {
-        let Some(run) = self.averages_mut(j) else {
-            return broken("only learners that average models come here");
-        };
-        run.over += 1;
-        run.drawn = 0;
-        let (last, waiting) = (run.last, std::mem::take(&mut run.waiting));
-        if !self.jobs[j].finished {
-            self.begins_checkpoint(env, j);
-        }
-        for d in waiting {
-            if self.devices[d].state == State::Averaging {
-                self.end_wait_for_average(env.now, d, last);
-                self.end_op(env, d);
-            }
-        }
-        self.resume_learners(env, j);
-    }
-
-    /// Records the causes of the wait of device `d` for an average. Until the `last` learner began its correction, the device
-    /// waited for this learner; after that, for communication.
-    fn end_wait_for_average(&mut self, now: Time, d: DeviceId, last: Option<(DeviceId, Time)>) {
-        let device = &mut self.devices[d];
-        let j = device.job;
-        let since = std::mem::replace(&mut device.since, now);
-        let (mut pieces, mut start) = (Vec::new(), since);
-        if let Some((peer, began)) = last {
-            start = began.clamp(since, now);
-            self.wait_for_rank(d, peer, (since, start), &mut pieces);
-        }
-        let cause = StallCause::own(Cause::Communication);
-        pieces.push(Segment { start, end: now, cause });
-        pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
     }
 }

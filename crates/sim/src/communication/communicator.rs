@@ -3,26 +3,20 @@
 
 use std::sync::Arc;
 
-use crate::env::Env;
-use crate::event::{ActivityId, Delay, Event};
-use crate::index::{CommunicatorId, DeviceId, JobId};
-use crate::invariant::broken;
-use crate::notice::Notice;
-use crate::program::Communicator;
 use forebay_collective::Schedule;
 use forebay_engine::{Span, Time};
 use forebay_report::{ActivityName, ParallelOutcome};
 use forebay_scenario::Members;
 
-use super::Communicators;
-use super::exchange::{Around, Exchange};
-use super::measured::Pace;
-use super::message::Whose;
+use super::communicators::{Communicators, SyncTracks};
+use super::exchange::{Around, Exchange, Whose};
+use super::kind::Communicator;
 use super::own_links::OwnLinks;
-use super::plan::{Plan, Reduction};
+use super::plan::{Pace, Plan, Reduction};
 use super::progress::Progress;
 use super::sequence::{Planned, Ranks, Sequence};
-use super::timeline::SyncTracks;
+use crate::env::{ActivityId, Delay, Env, Event, Notice, broken};
+use crate::ids::{CommunicatorId, DeviceId, JobId};
 
 /// A communicator and the progress of its ranks.
 #[derive(Debug)]
@@ -120,7 +114,7 @@ impl CommunicatorRun {
     }
 
     /// Returns whether the communicator's collectives average models, if its job averages the models of learners.
-    pub(super) fn averages_models(&self) -> bool {
+    pub(crate) fn averages_models(&self) -> bool {
         matches!(self.kind, Communicator::Data | Communicator::ExpertData)
     }
 
@@ -130,7 +124,7 @@ impl CommunicatorRun {
     }
 
     /// Returns the job copy that the communicator belongs to.
-    pub(crate) fn job(&self) -> JobId {
+    pub(super) fn job(&self) -> JobId {
         self.job
     }
 
@@ -161,7 +155,7 @@ impl CommunicatorRun {
     }
 
     /// Returns whether all collectives that ranks have started are over.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.progress.is_over()
     }
 
@@ -178,7 +172,7 @@ impl CommunicatorRun {
     }
 
     /// Cancels the current collective, so that the step can begin again.
-    pub(crate) fn abort(&mut self) {
+    pub(super) fn abort(&mut self) {
         self.exchange.abort();
         self.restart();
     }

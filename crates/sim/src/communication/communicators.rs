@@ -1,37 +1,33 @@
 //! The owner of all communicators, of the routes between ranks, and of the messages in progress.
 
-use crate::device::Device;
-use crate::env::Env;
-use crate::index::{
-    CommunicatorId, DeviceId, IdVec, Ids, JobId, MessageId, ServerWorkerId, ServersId,
-};
-use crate::job_run::{JobRun, Parts};
-use crate::notice::Notice;
-use crate::worker::Cores;
 use forebay_report::{ParallelOutcome, SyncOutcome};
 
 use super::averages::Averages;
 use super::communicator::CommunicatorRun;
-use super::exchange::{Around, Exchange};
-use super::idle_results::IdleCollectives;
-use super::message::Messages;
+use super::exchange::{Around, Exchange, Messages};
+use super::idle::IdleCollectives;
 use super::own_links::LinkUses;
 use super::servers::{Parcel, ServerClock, ServerRun, ServerWorker};
 use super::ways::{RankRoute, RankRoutes};
+use crate::env::{Cores, Env, Notice};
+use crate::ids::{
+    AveragesId, CommunicatorId, DeviceId, IdVec, Ids, JobId, MessageId, Parts, ServerWorkerId,
+    ServersId,
+};
 
 /// The tables of all communicators.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
-    pub(crate) all: IdVec<CommunicatorRun>,
+    pub(crate) all: IdVec<CommunicatorId, CommunicatorRun>,
     /// The averages of the models of learners.
-    pub(crate) averages: IdVec<Averages>,
+    pub(crate) averages: IdVec<AveragesId, Averages>,
     /// The exchanges of job copies with their parameter servers, one for each part of a model.
-    pub(crate) servers: IdVec<ServerRun>,
+    pub(crate) servers: IdVec<ServersId, ServerRun>,
     /// The workers of these exchanges, by device; `workers_of` holds those of each device.
-    pub(crate) workers: IdVec<ServerWorker>,
-    pub(crate) workers_of: IdVec<Device, Ids<ServerWorker>>,
+    pub(crate) workers: IdVec<ServerWorkerId, ServerWorker>,
+    pub(crate) workers_of: IdVec<DeviceId, Ids<ServerWorkerId>>,
     /// The routes between the ranks of each job copy, if its ranks exchange anything.
-    pub(crate) ways: IdVec<JobRun, Option<Box<RankRoutes>>>,
+    pub(crate) ways: IdVec<JobId, Option<Box<RankRoutes>>>,
     pub(super) messages: Messages,
     /// Results of collectives on links that nothing else uses.
     pub(crate) idle: IdleCollectives,
@@ -57,13 +53,13 @@ impl Communicators {
 
     /// Returns the number of steps of each model copy that the averages `of` include, which is what a checkpoint of them
     /// contains; `None` if no models are averaged.
-    pub(crate) fn averaged_steps(&self, of: Ids<Averages>) -> Option<u64> {
+    pub(crate) fn averaged_steps(&self, of: Ids<AveragesId>) -> Option<u64> {
         self.averages[of].first().map(Averages::averaged_steps)
     }
 
     /// Returns what the exchanges of a job copy with its parameter servers have sent, and its updates; `None` if it has no
     /// servers.
-    pub(crate) fn sync_outcome(&self, of: Ids<ServerRun>) -> Option<SyncOutcome> {
+    pub(crate) fn sync_outcome(&self, of: Ids<ServersId>) -> Option<SyncOutcome> {
         let mut outcome = SyncOutcome::default();
         for ServerRun { books, counts, .. } in &self.servers[of] {
             outcome.pushed = outcome.pushed.saturating_add(books.pushed);
@@ -82,7 +78,7 @@ impl Communicators {
     }
 
     /// Returns the exchange with parameter servers that message `m` belongs to, if it belongs to one.
-    pub(super) fn servers_of_message(&self, m: MessageId) -> Option<ServersId> {
+    pub(crate) fn servers_of_message(&self, m: MessageId) -> Option<ServersId> {
         self.messages.servers(m)
     }
 
@@ -97,7 +93,7 @@ impl Communicators {
     }
 
     /// Returns whether the bytes of message `m`, to or from a parameter server, have left the links.
-    pub(super) fn has_left(&mut self, m: MessageId) -> bool {
+    pub(crate) fn has_left(&mut self, m: MessageId) -> bool {
         self.messages.get(m).has_left()
     }
 
@@ -123,7 +119,7 @@ impl Communicators {
     }
 
     /// Runs `act` on an exchange with servers, and gives freed cores to the next activities; returns the result of `act`.
-    pub(super) fn on_exchange<R>(
+    pub(crate) fn on_exchange<R>(
         &mut self,
         env: &mut Env,
         s: ServersId,
@@ -140,7 +136,7 @@ impl Communicators {
     }
 
     /// Removes a part that has arrived from an exchange with servers, and returns it, if there is one.
-    pub(super) fn take_parcel(&mut self, s: ServersId) -> Option<Parcel> {
+    pub(crate) fn take_parcel(&mut self, s: ServersId) -> Option<Parcel> {
         let servers = &mut self.servers[s];
         let m = servers.exchange.take_arrived(&mut self.messages)?;
         servers.parcels.remove(&m)
@@ -156,7 +152,7 @@ impl Communicators {
 
     /// Cancels the messages and the collectives in progress of job copy `j`, whose communicators are `communicators`; their
     /// steps will begin again.
-    pub(crate) fn abort(&mut self, env: &mut Env, j: JobId, communicators: Ids<CommunicatorRun>) {
+    pub(crate) fn abort(&mut self, env: &mut Env, j: JobId, communicators: Ids<CommunicatorId>) {
         self.messages.forget(j);
         self.settle_own_links(env, communicators);
         for c in communicators {
@@ -169,7 +165,7 @@ impl Communicators {
     /// Returns `books` plus the bytes that the ranks of these communicators have sent.
     pub(crate) fn with_sent(
         &self,
-        of: Ids<CommunicatorRun>,
+        of: Ids<CommunicatorId>,
         mut books: ParallelOutcome,
     ) -> ParallelOutcome {
         self.all[of].iter().for_each(|communicator| communicator.add_sent(&mut books));
@@ -196,6 +192,36 @@ impl Communicators {
         }
         for (servers, clock) in self.servers[of.servers].iter_mut().zip(&clocks.servers) {
             servers.restore(clock);
+        }
+    }
+}
+
+/// Tracks of a job copy's gradients in the timeline.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SyncTracks {
+    /// Track that shows the current collective.
+    pub(crate) reduction: u32,
+    /// Track that shows the bytes of buckets that are ready and whose collectives have not begun [B].
+    pub(crate) waiting: u32,
+}
+
+impl Communicators {
+    /// Records in the timeline how many bytes of communicator `c` wait for their collective.
+    pub(super) fn trace_gradients(&mut self, env: &mut Env, c: CommunicatorId) {
+        let communicator = &self.all[c];
+        if let (Some(recorder), Some(tracks)) = (&mut env.recorder, communicator.tracks) {
+            recorder.count(tracks.waiting, env.now, communicator.waiting() as f64);
+        }
+    }
+
+    /// Records in the timeline which collective of communicator `c` is in progress from `env.now` on.
+    pub(super) fn trace_collective(&mut self, env: &mut Env, c: CommunicatorId) {
+        let communicator = &self.all[c];
+        if let (Some(recorder), Some(tracks)) = (&mut env.recorder, communicator.tracks) {
+            match communicator.at_work() {
+                Some(name) => recorder.begin(tracks.reduction, env.now, name),
+                None => recorder.close(tracks.reduction, env.now),
+            }
         }
     }
 }

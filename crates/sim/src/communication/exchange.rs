@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::env::Env;
-use crate::event::{ActivityId, Delay, Event};
-use crate::index::{Id, IdVec, JobId, MessageId};
-use crate::worker::{Cores, Waiting};
-use forebay_collective::{Hop, Schedule};
+use forebay_collective::{Hop, Kind, Schedule};
 use forebay_scenario::Members;
 
-use super::message::{Messages, Stage, Whose};
 use super::ways::RankRoutes;
+use crate::env::{ActivityId, Cores, Delay, Env, Event, Waiting};
+use crate::ids::{CommunicatorId, IdVec, JobId, MessageId, PartyId, ServersId, Slab};
 
 /// Value of a party's phase before the party has entered its first phase.
 const NOWHERE: u64 = u64::MAX;
@@ -29,7 +26,7 @@ pub(crate) struct Exchange {
     schedule: Option<Arc<Schedule>>,
     /// The participants of the schedule: first the ranks, then the switches. Each party has a current phase and a number of
     /// unfinished transfers in that phase.
-    parties: IdVec<Party>,
+    parties: IdVec<PartyId, Party>,
     /// Number of parties that have transfers left.
     unfinished: u32,
     /// Messages that have arrived at this instant and whose senders and receivers have not gone on yet.
@@ -45,7 +42,7 @@ struct Party {
 }
 
 /// The parts of the world that an exchange acts on.
-pub(super) struct Around<'a> {
+pub(crate) struct Around<'a> {
     pub(super) env: &'a mut Env,
     pub(super) messages: &'a mut Messages,
     pub(super) ways: &'a mut RankRoutes,
@@ -106,7 +103,7 @@ impl Exchange {
 
     /// Begins a transfer between two ports that belongs to no collective, and returns its message. No collective may be in
     /// progress.
-    pub(super) fn carry(&mut self, around: &mut Around<'_>, hop: Hop) -> MessageId {
+    pub(crate) fn carry(&mut self, around: &mut Around<'_>, hop: Hop) -> MessageId {
         let m = around.messages.add(self.whose, hop);
         self.pay(around, m, Stage::Sending);
         m
@@ -120,7 +117,7 @@ impl Exchange {
     }
 
     /// Goes on with message `m` after its latency, the work of a core, or the sum at its receiver.
-    pub(super) fn waited(&mut self, around: &mut Around<'_>, m: MessageId) {
+    pub(crate) fn waited(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => {
                 self.leave_core(around, m);
@@ -133,7 +130,7 @@ impl Exchange {
     }
 
     /// Goes on with message `m` after the arrival of its bytes, or after work on cores that it shared or did at varying speed.
-    pub(super) fn moved(&mut self, around: &mut Around<'_>, m: MessageId) {
+    pub(crate) fn moved(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => {
                 self.leave_core(around, m);
@@ -151,7 +148,7 @@ impl Exchange {
         while let Some(m) = self.arrived.pop() {
             let message = around.messages.remove(m);
             for id in [message.from, message.to].map(|port| self.party(port)) {
-                let party = &mut self.parties[Id::new(id)];
+                let party = &mut self.parties[PartyId::new(id)];
                 party.open -= 1;
                 if party.open == 0 {
                     let next = party.phase + 1;
@@ -176,10 +173,10 @@ impl Exchange {
         match busy {
             None => self.unfinished -= 1,
             Some(phase) => {
-                self.parties[Id::new(id)] = Party { phase, open: own.len() as u32 };
+                self.parties[PartyId::new(id)] = Party { phase, open: own.len() as u32 };
                 for hop in &own {
                     let other = if hop.from == id { hop.to } else { hop.from };
-                    if self.parties[Id::new(other)].phase == phase {
+                    if self.parties[PartyId::new(other)].phase == phase {
                         self.start(around, *hop);
                     }
                 }
@@ -281,5 +278,114 @@ impl Exchange {
         }
         message.stage = Stage::Sum;
         around.env.after(Delay::once(seconds), Event::Waited(ActivityId::Message(m)));
+    }
+}
+
+/// What a message belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Whose {
+    /// A collective of a communicator.
+    Communicator(CommunicatorId),
+    /// An exchange with parameter servers.
+    Servers(ServersId),
+}
+
+/// A transfer of an exchange.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Message {
+    /// The job copy that sends the message.
+    pub(super) job: JobId,
+    whose: Whose,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) bytes: u64,
+    /// Whether the receiver adds the bytes to its own data.
+    pub(super) reduces: bool,
+    pub(super) stage: Stage,
+}
+
+impl Message {
+    /// Returns whether the message uses a core or waits for one.
+    pub(super) fn is_on_core(self) -> bool {
+        matches!(self.stage, Stage::Sending | Stage::Receiving)
+    }
+
+    /// Returns whether the bytes leave before the latency passes.
+    pub(super) fn is_sent_first(self) -> bool {
+        matches!(self.whose, Whose::Servers(_))
+    }
+
+    /// Returns whether the bytes of a message that is sent first have left the links.
+    pub(super) fn has_left(self) -> bool {
+        !matches!(self.stage, Stage::Sending | Stage::Bytes)
+    }
+}
+
+/// The next thing that a message waits for. A message of a collective passes through these stages in order: its latency is mostly
+/// the work of beginning it. The bytes of a message to or from a parameter server leave first, and arrive a latency later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The message waits for a core of its sender's node, or uses it.
+    Sending,
+    /// The message waits for its latency to pass.
+    Latency,
+    /// The bytes of the message are being transferred.
+    Bytes,
+    /// The message waits for a core of its receiver's node, or uses it.
+    Receiving,
+    /// The receiver adds the bytes to its own data.
+    Sum,
+}
+
+/// All messages in progress, of all jobs.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    all: Slab<MessageId, Message>,
+}
+
+impl Messages {
+    /// Adds a message of job copy `job`, and returns its id.
+    pub(super) fn add(&mut self, (job, whose): (JobId, Whose), hop: Hop) -> MessageId {
+        let Hop { from, to, bytes, kind } = hop;
+        let reduces = kind == Kind::Reduce;
+        let stage = Stage::Sending;
+        let message = Message { job, whose, from, to, bytes, reduces, stage };
+        self.all.add(message)
+    }
+
+    /// Returns the job copy that message `m` belongs to.
+    pub(super) fn job(&self, m: MessageId) -> JobId {
+        self.all[m].job
+    }
+
+    /// Returns the communicator that message `m` belongs to, if it belongs to one.
+    pub(super) fn communicator(&self, m: MessageId) -> Option<CommunicatorId> {
+        match self.all[m].whose {
+            Whose::Communicator(communicator) => Some(communicator),
+            Whose::Servers(_) => None,
+        }
+    }
+
+    /// Returns the parameter servers whose exchange message `m` belongs to, if it belongs to one.
+    pub(super) fn servers(&self, m: MessageId) -> Option<ServersId> {
+        match self.all[m].whose {
+            Whose::Communicator(_) => None,
+            Whose::Servers(servers) => Some(servers),
+        }
+    }
+
+    pub(super) fn get(&mut self, m: MessageId) -> &mut Message {
+        &mut self.all[m]
+    }
+
+    /// Removes all messages of job copy `job`.
+    pub(super) fn forget(&mut self, job: JobId) {
+        self.all.remove_if(|message| message.job == job);
+    }
+
+    /// Removes message `m`, which has arrived, and returns it.
+    pub(super) fn remove(&mut self, m: MessageId) -> Message {
+        self.all.remove(m);
+        self.all[m]
     }
 }

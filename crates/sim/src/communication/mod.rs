@@ -1,59 +1,43 @@
-//! Synchronisation of model copies: exchange of gradients and parameters on the same network as the data.
+//! Synchronisation of model copies: exchange of gradients and parameters on the same network as the data. What ranks wait for, and
+//! when they start an exchange, is in `job`.
 //!
-//! - `pieces`: steps cut where gradients are ready,
-//! - `servers`: parameter servers; `worker`: the progress of a model copy with them; `shard`: one server's part of a bucket;
-//!   `push`: pushes and pulls; `lines`: connections, which carry one part after the other,
 //! - `communicators`: the owner of all communicators; `communicator`: ranks that have collectives with each other, one after the
-//!   other; `sequence`: their collectives and participants; `progress`: which collectives ranks have started and which are over,
-//! - `sync`: the end of a step, when gradients are reduced; `root`: the update at a root, or on every device,
-//! - `sums`: gradients of learners that share a GPU, added up there before they are reduced,
-//! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for; `overhead`: the time of messages on
-//!   the nodes' cores,
-//! - `measured`: collectives of which only the time is known,
-//! - `plan`: the algorithm that reduces gradients of some size; `ways`: the routes between ranks,
-//! - `own_links`: collectives on links that nothing else uses,
-//! - `timeline`: collectives in the timeline,
-//! - `idle`: the duration of a collective when nothing else is in progress; `idle_results`: these durations, each found once.
+//!   other; `kind`: their kinds; `sequence`: their collectives and participants; `cycle`: which steps update parameters and end
+//!   with exchanges; `progress`: which collectives ranks have started and which are over,
+//! - `plan`: the algorithm that reduces gradients of some size, and collectives of which only the time is known; `ways`: the
+//!   routes between ranks, and the time of messages on the nodes' cores,
+//! - `exchange`: one collective, transfer by transfer, and what a transfer waits for,
+//! - `own_links`: collectives on links that nothing else uses; `idle`: the duration of a collective when nothing else is in
+//!   progress, found once for each collective,
+//! - `servers`: parameter servers, their parts of buckets, and connections, which carry one part after the other; `worker`: the
+//!   progress of a model copy with them,
+//! - `averages`: averages of the models of learners.
 
 mod averages;
 mod communicator;
 mod communicators;
+mod cycle;
 mod exchange;
 mod idle;
-mod idle_results;
-mod lines;
-mod measured;
-mod message;
-mod overhead;
+mod kind;
 mod own_links;
-mod pieces;
 mod plan;
 mod progress;
-mod push;
-mod root;
 mod sequence;
 mod servers;
-mod shard;
-mod sums;
-mod sync;
-mod timeline;
 mod ways;
 mod worker;
 
-pub(super) use averages::Averages;
-pub(super) use communicator::CommunicatorRun;
-pub(super) use communicators::{Clocks, Communicators};
-pub use idle_results::IdleCollectives;
-pub(super) use message::Message;
-pub(super) use overhead::{IdleCores, Overhead};
-pub(super) use own_links::{LinkUsers, LinkUses};
-pub(super) use pieces::{Piece, Pieces};
-pub(super) use plan::Plan;
-pub(super) use sequence::{Collectives, Planned, Ranks, Sequence};
-pub(super) use servers::{Ports, ServerRun, ServerTracks, ServerWorker};
-pub(super) use shard::Shard;
-pub(super) use sums::Sums;
-pub(super) use sync::UpdateRun;
-pub(super) use timeline::SyncTracks;
-pub(super) use ways::{RankLinks, RankRoute, RankRoutes};
-pub(super) use worker::Held;
+pub(crate) use averages::Averages;
+pub(crate) use communicator::CommunicatorRun;
+pub(crate) use communicators::{Clocks, Communicators, SyncTracks};
+pub(crate) use cycle::{ByStepKind, Cycle, StepKind};
+pub(crate) use exchange::{Around, Exchange};
+pub use idle::IdleCollectives;
+pub(crate) use kind::{ByCommunicator, Communicator};
+pub(crate) use own_links::{LinkUsers, LinkUses};
+pub(crate) use plan::Plan;
+pub(crate) use sequence::{Collectives, Planned, Ranks, Sequence};
+pub(crate) use servers::{Parcel, Ports, ServerRun, ServerTracks, ServerWorker, Shard};
+pub(crate) use ways::{IdleCores, Overhead, RankLinks, RankRoute, RankRoutes};
+pub(crate) use worker::Held;

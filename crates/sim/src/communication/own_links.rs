@@ -10,18 +10,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Communicators;
-use super::communicator::CommunicatorRun;
-use crate::env::Env;
-use crate::event::{ActivityId, Delay};
-use crate::index::{CommunicatorId, Ids};
 use forebay_collective::{Collective, Operation, Schedule};
 use forebay_engine::Time;
 use forebay_engine::fluid::{LinkId, LinkUse, Network};
 use forebay_scenario::Members;
 
-use super::idle_results::{Followed, IdleCollectives, KnownTopology};
+use super::communicators::Communicators;
+use super::idle::{Followed, IdleCollectives, KnownTopology};
 use super::ways::RankRoutes;
+use crate::env::{ActivityId, Delay, Env};
+use crate::ids::{CommunicatorId, Ids};
 
 /// An operation and the bytes on which it is done [B].
 type Key = (Operation, u64);
@@ -74,7 +72,7 @@ impl LinkUsers {
 
 /// The collectives of a communicator whose links nothing else uses.
 #[derive(Debug)]
-pub(crate) struct OwnLinks {
+pub(super) struct OwnLinks {
     members: Members,
     /// The communicator's ranks and links, once a collective has begun.
     topology: Option<KnownTopology>,
@@ -94,7 +92,7 @@ struct KnownCollective {
 
 impl OwnLinks {
     /// Returns the collectives of `members`, none of which has begun.
-    pub(crate) fn new(members: Members) -> OwnLinks {
+    pub(super) fn new(members: Members) -> OwnLinks {
         OwnLinks { members, topology: None, known: BTreeMap::new(), current: None }
     }
 
@@ -157,7 +155,7 @@ fn add(sums: &mut LinkUses, topology: &KnownTopology, followed: &Followed, times
 
 impl Communicators {
     /// Adds the link use up to now of those collectives of the communicators `of` whose links nothing else uses.
-    pub(crate) fn settle_own_links(&mut self, env: &Env, of: Ids<CommunicatorRun>) {
+    pub(crate) fn settle_own_links(&mut self, env: &Env, of: Ids<CommunicatorId>) {
         let Communicators { all, idle, link_uses, .. } = self;
         for c in of {
             if let Some(own) = &mut all[c].own {

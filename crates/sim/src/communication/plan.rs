@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::event::Delay;
 use forebay_collective::{
     Across, Algorithm, Collective, Cost, Fabric, Operation, Schedule, closed_form,
 };
@@ -12,8 +11,8 @@ use forebay_report::format;
 use forebay_scenario::{self, Fidelity, Members};
 
 use super::idle::idle_seconds;
-use super::measured::{self, Pace};
 use super::ways::RankRoutes;
+use crate::env::{Delay, broken};
 
 /// Maximum number of transfers that are simulated one by one to find the time of a collective on an idle network.
 const MOST_FOLLOWED: f64 = 4e6;
@@ -89,11 +88,11 @@ impl Plan {
 
     fn find(&self, operation: Operation, bytes: u64, ways: &RankRoutes) -> Reduction {
         if let Some(law) = self.measured.as_ref().filter(|_| operation == Operation::Allreduce) {
-            return measured::allreduce(law, bytes, self.fabric.ranks, self.fidelity);
+            return allreduce(law, bytes, self.fabric.ranks, self.fidelity);
         }
         let collective = self.collective(operation, bytes);
-        // Collectives that have no schedule are rejected when the scenario is read.
         let Ok(schedule) = collective.schedule().map(Arc::new) else {
+            broken("collectives that have no schedule are refused when the scenario is read");
             return Reduction::Analytic(Delay::once(0.0));
         };
         if self.fidelity == Fidelity::Flow {
@@ -119,7 +118,10 @@ impl Plan {
             return idle_seconds(ways, schedule, &self.side_by_side);
         }
         let across = if collective.channels > 1 { &self.across } else { &self.shared };
-        closed_form(collective, &self.inside, across).unwrap_or(0.0)
+        closed_form(collective, &self.inside, across).unwrap_or_else(|_| {
+            broken("collectives that are not valid are refused when the scenario is read");
+            0.0
+        })
     }
 
     /// Returns the time of a collective by its closed formula [s]; `None` if the formula is not exact for this collective.
@@ -160,7 +162,13 @@ impl Plan {
             // Pieces that a rank sends at the same time share its links, but not its cores.
             Algorithm::BinomialTree => collective.chunk.is_none(),
             Algorithm::Ring => cost.gamma == 0.0 || collective.chunk.is_none(),
-            _ => false,
+            Algorithm::ScatterAllgather
+            | Algorithm::RecursiveDoubling
+            | Algorithm::HalvingDoubling
+            | Algorithm::Bruck
+            | Algorithm::DoubleBinaryTree
+            | Algorithm::Hierarchical
+            | Algorithm::InSwitch => false,
         };
         exact.then(|| closed_form(collective, cost, cost).ok())?
     }
@@ -188,6 +196,42 @@ fn is_in_step(algorithm: Algorithm, ranks: u32) -> bool {
     match algorithm {
         Algorithm::Ring => true,
         Algorithm::HalvingDoubling | Algorithm::RecursiveDoubling => ranks.is_power_of_two(),
-        _ => false,
+        Algorithm::Flat
+        | Algorithm::BinomialTree
+        | Algorithm::ScatterAllgather
+        | Algorithm::Bruck
+        | Algorithm::DoubleBinaryTree
+        | Algorithm::Hierarchical
+        | Algorithm::InSwitch => false,
     }
+}
+
+/// A pace of transfers that is used instead of the transport's: latency and throughput.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pace {
+    /// Latency before a transfer's bytes.
+    pub(super) latency: Delay,
+    /// Maximum throughput of each transfer [B/s].
+    pub(super) cap: f64,
+}
+
+/// Returns how to simulate an allreduce of `bytes` among `ranks` ranks so that it takes the measured time, which `law` gives.
+///
+/// The measurement does not say how much the allreduce used each link. The allreduce is assumed to load links as a ring does:
+/// after the part of its time that does not depend on the size, each rank sends 2 (n − 1) ÷ n of the bytes to the next one, at
+/// most at the measured throughput, which nccl-tests call the bus bandwidth.
+pub(super) fn allreduce(
+    law: &TransportLaw,
+    bytes: u64,
+    ranks: u32,
+    fidelity: Fidelity,
+) -> Reduction {
+    let size = bytes as f64;
+    let [fixed, moving] = law.parts(size);
+    if fidelity == Fidelity::Analytic || moving <= 0.0 {
+        return Reduction::Analytic(Delay::once(fixed + moving));
+    }
+    let each = (2.0 * size * (1.0 - 1.0 / f64::from(ranks))).round().max(1.0);
+    let pace = Pace { latency: Delay::once(fixed), cap: each / moving };
+    Reduction::Flow(Arc::new(Schedule::to_next(ranks, each as u64)), Some(pace))
 }

@@ -7,15 +7,15 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ops::Range;
 
-use crate::index::{DeviceId, Id, IdVec};
 use forebay_engine::Time;
 
-use super::sequence::{Planned, Ranks, Sequence};
+use super::sequence::{Ranks, Sequence};
+use crate::ids::{CollectiveId, DeviceId, IdVec};
 
 /// Progress of the collectives of each step whose collectives ranks have started. Ranks may be at different steps, but each does
 /// its collectives in order.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     /// The first step whose collectives are not all over; if there is none, the last step that ranks have reached.
     now: StepProgress,
     others: Box<Others>,
@@ -39,8 +39,8 @@ pub(super) struct StepProgress {
     number: u32,
     /// Number of ranks that have started each collective; `last` holds, for each collective that all ranks have started, the
     /// time of the last rank's start and that rank's device.
-    started: IdVec<Planned, u32>,
-    last: IdVec<Planned, (Time, DeviceId)>,
+    started: IdVec<CollectiveId, u32>,
+    last: IdVec<CollectiveId, (Time, DeviceId)>,
     begun: u32,
     over: u32,
 }
@@ -84,7 +84,7 @@ impl StepProgress {
     /// Returns when the last rank started collective number `number`.
     #[inline]
     pub(super) fn started_at(&self, number: u32) -> Time {
-        self.last[Id::new(number)].0
+        self.last[CollectiveId::new(number)].0
     }
 
     /// Records that all collectives up to number `begun` have begun.
@@ -146,7 +146,7 @@ impl Progress {
     /// Returns when the last rank started collective number `number` of `round`, and on which device; `None` if not all have
     /// started it.
     pub(super) fn started_last(&self, round: u64, number: u32) -> Option<(Time, DeviceId)> {
-        self.of(round)?.last.get(Id::new(number)).copied()
+        self.of(round)?.last.get(CollectiveId::new(number)).copied()
     }
 
     /// Counts that a rank on device `d` starts the collectives `numbers` of `round`, in which there are `all` collectives;
@@ -162,7 +162,7 @@ impl Progress {
         let StepProgress { started, last, .. } = self.reach(round + 1, all);
         let before = last.len();
         for number in numbers {
-            let number = Id::new(number);
+            let number = CollectiveId::new(number);
             if started.next_id() <= number {
                 started.resize(number.number() + 1, 0);
             }

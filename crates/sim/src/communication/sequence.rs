@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::program::{ByStepKind, Cycle, StepKind};
 use forebay_collective::Operation;
 use forebay_engine::Span;
 use forebay_scenario::Members;
+
+use super::cycle::{ByStepKind, Cycle, StepKind};
 
 /// The participants of a communicator.
 #[derive(Debug, Clone, Copy)]

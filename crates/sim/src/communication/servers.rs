@@ -8,20 +8,17 @@
 //! again as soon as the slowest model copy is no further behind than the slack allows. A model copy goes on when it has pulled
 //! all parts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use crate::index::{DeviceId, Id, IdVec, JobId, MessageId, ServersId};
 use forebay_collective::{Hop, Kind};
 use forebay_engine::{Span, Time};
 use forebay_report::SyncOutcome;
-use forebay_scenario::{Bucket, Members};
+use forebay_scenario::{BucketShare, Members};
 
-use super::exchange::Exchange;
-use super::lines::Lines;
-use super::message::Whose;
-use super::shard::Shard;
+use super::exchange::{Exchange, Whose};
 use super::worker::{Held, WorkerRun};
+use crate::ids::{BucketId, DeviceId, IdVec, JobId, MessageId, ModelId, ServersId, ShardId};
 
 /// The state of the exchanges of a part of a job copy's model with parameter servers.
 #[derive(Debug)]
@@ -32,17 +29,17 @@ pub(crate) struct ServerRun {
     period: u64,
     /// Number of exchanges by which a model copy may be ahead of the slowest one.
     slack: u64,
-    workers: IdVec<WorkerRun>,
-    shards: IdVec<Shard>,
+    workers: IdVec<ModelId, WorkerRun>,
+    shards: IdVec<ShardId, Shard>,
     /// The number of the first shard of each bucket, followed by the number of all shards.
-    first: IdVec<Bucket, u32>,
+    first: IdVec<BucketId, u32>,
     /// Time that the framework needs to prepare the tensors of each bucket before it is pushed.
-    overhead: IdVec<Bucket, Span>,
+    overhead: IdVec<BucketId, Span>,
     pub(super) exchange: Exchange,
-    pub(super) lines: Lines,
+    pub(crate) lines: Lines,
     /// For each message, the parcel that it carries.
-    pub(super) parcels: BTreeMap<MessageId, Parcel>,
-    pub(crate) books: SyncOutcome,
+    pub(crate) parcels: BTreeMap<MessageId, Parcel>,
+    pub(super) books: SyncOutcome,
     /// Whether the updates of the exchanged part count as updates of the model. Each update of a model copy counts once.
     pub(crate) counts: bool,
     pub(crate) tracks: Option<ServerTracks>,
@@ -89,13 +86,13 @@ pub(crate) struct ServerTracks {
 
 /// A part of a bucket that is sent between a model copy and its server, as the content of a message.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parcel {
-    pub(super) worker: u32,
-    pub(super) shard: u32,
+pub(crate) struct Parcel {
+    pub(crate) worker: u32,
+    pub(crate) shard: u32,
     /// Whether the part is pulled from its server; otherwise it is pushed.
-    pub(super) pulled: bool,
+    pub(crate) pulled: bool,
     /// Whether the part's bytes still use the connection.
-    pub(super) moving: bool,
+    pub(crate) moving: bool,
 }
 
 impl ServerRun {
@@ -117,7 +114,7 @@ impl ServerRun {
             first.push(shards.len() as u32);
         }
         let worker = |devices| WorkerRun::new(devices, shards.len() as u32);
-        let workers: IdVec<WorkerRun> = devices.into_iter().map(worker).collect();
+        let workers: IdVec<ModelId, WorkerRun> = devices.into_iter().map(worker).collect();
         ServerRun {
             job,
             ports,
@@ -137,27 +134,27 @@ impl ServerRun {
     }
 
     /// Returns the numbers of all shards.
-    pub(super) fn all(&self) -> Range<u32> {
+    pub(crate) fn all(&self) -> Range<u32> {
         0..self.shards.len() as u32
     }
 
     /// Returns the numbers of the shards of a bucket.
-    pub(super) fn of_bucket(&self, bucket: u32) -> Range<u32> {
-        self.first[Id::new(bucket)]..self.first[Id::new(bucket + 1)]
+    pub(crate) fn of_bucket(&self, bucket: u32) -> Range<u32> {
+        self.first[BucketId::new(bucket)]..self.first[BucketId::new(bucket + 1)]
     }
 
     /// Returns shard number `shard`.
-    pub(super) fn shard(&self, shard: u32) -> &Shard {
-        &self.shards[Id::new(shard)]
+    pub(crate) fn shard(&self, shard: u32) -> &Shard {
+        &self.shards[ShardId::new(shard)]
     }
 
     /// Returns the devices for which `worker` exchanges.
-    pub(super) fn devices(&self, worker: u32) -> impl Iterator<Item = DeviceId> + use<> {
-        self.workers[Id::new(worker)].devices.gpus().map(DeviceId::new)
+    pub(crate) fn devices(&self, worker: u32) -> impl Iterator<Item = DeviceId> + use<> {
+        self.workers[ModelId::new(worker)].devices.gpus().map(DeviceId::new)
     }
 
     fn worker(&mut self, worker: u32) -> &mut WorkerRun {
-        &mut self.workers[Id::new(worker)]
+        &mut self.workers[ModelId::new(worker)]
     }
 
     /// Cancels all transfers in progress.
@@ -190,14 +187,14 @@ impl ServerRun {
 
     /// Lets all model copies request all parameters; returns the model copies that may pull now. The same model copies may pull
     /// every shard, because all shards have the same pushes.
-    pub(super) fn begin_all(&mut self) -> Vec<u32> {
+    pub(crate) fn begin_all(&mut self) -> Vec<u32> {
         let released = self.shards.iter_mut().map(|shard| shard.begin(self.slack));
         released.last().unwrap_or_default()
     }
 
     /// Returns whether `worker` has the parameters for `step`.
     pub(crate) fn may_begin(&self, worker: u32, step: u64) -> bool {
-        self.workers[Id::new(worker)].may_begin(step / self.period)
+        self.workers[ModelId::new(worker)].may_begin(step / self.period)
     }
 
     /// Records that `worker` begins to compute for `step`.
@@ -211,43 +208,43 @@ impl ServerRun {
 
     /// Records that the learner on `device` has computed its gradients for an exchange of `worker`. The last learner to do so
     /// holds up the others.
-    pub(super) fn has_computed(&mut self, now: Time, worker: u32, device: DeviceId) {
+    pub(crate) fn has_computed(&mut self, now: Time, worker: u32, device: DeviceId) {
         let worker = self.worker(worker);
         (worker.computed, worker.last) = (Some(now), device);
     }
 
     /// Records that `worker` has the gradients of `made` more buckets; returns the numbers of these buckets.
-    pub(super) fn made(&mut self, worker: u32, made: u32) -> Range<u32> {
+    pub(crate) fn made(&mut self, worker: u32, made: u32) -> Range<u32> {
         let buckets = self.overhead.len() as u32;
         self.worker(worker).makes(made, buckets)
     }
 
     /// Queues a bucket of `worker` for its push. If no other bucket is queued, returns the preparation time before the push.
-    pub(super) fn queue(&mut self, worker: u32, bucket: u32) -> Option<Span> {
-        let queue = &mut self.workers[Id::new(worker)].queue;
+    pub(crate) fn queue(&mut self, worker: u32, bucket: u32) -> Option<Span> {
+        let queue = &mut self.workers[ModelId::new(worker)].queue;
         queue.push_back(bucket);
-        (queue.len() == 1).then(|| self.overhead[Id::new(bucket)])
+        (queue.len() == 1).then(|| self.overhead[BucketId::new(bucket)])
     }
 
     /// Removes the next bucket of `worker` from the queue of pushes and returns it, with the preparation time of the bucket
     /// after it, if there is one.
-    pub(super) fn unqueue(&mut self, worker: u32) -> Option<(u32, Option<Span>)> {
-        let queue = &mut self.workers[Id::new(worker)].queue;
+    pub(crate) fn unqueue(&mut self, worker: u32) -> Option<(u32, Option<Span>)> {
+        let queue = &mut self.workers[ModelId::new(worker)].queue;
         let bucket = queue.pop_front()?;
-        Some((bucket, queue.front().map(|next| self.overhead[Id::new(*next)])))
+        Some((bucket, queue.front().map(|next| self.overhead[BucketId::new(*next)])))
     }
 
     /// Adds the part that `worker` pushed to `shard`; returns the model copies that may pull the shard now, and whether the
     /// exchange of `worker` is over.
-    pub(super) fn add(&mut self, now: Time, shard: u32, worker: u32) -> (Vec<u32>, bool) {
+    pub(crate) fn add(&mut self, now: Time, shard: u32, worker: u32) -> (Vec<u32>, bool) {
         let over = self.count(worker);
-        let of = &mut self.shards[Id::new(shard)];
+        let of = &mut self.shards[ShardId::new(shard)];
         let freed = of.add(worker);
         let released = of.release(self.slack);
         if freed {
-            let held = self.workers[Id::new(worker)].computation(now);
+            let held = self.workers[ModelId::new(worker)].computation(now);
             for other in released.iter().filter(|other| **other != worker) {
-                self.workers[Id::new(*other)].held = Some(held);
+                self.workers[ModelId::new(*other)].held = Some(held);
             }
         }
         (released, over)
@@ -273,19 +270,19 @@ impl ServerRun {
     }
 
     /// Returns the last step of `worker`, which has completed an exchange, that ended with one.
-    pub(super) fn exchanged(&self, worker: u32) -> u64 {
-        self.workers[Id::new(worker)].added * self.period - 1
+    pub(crate) fn exchanged(&self, worker: u32) -> u64 {
+        self.workers[ModelId::new(worker)].added * self.period - 1
     }
 
     /// Returns whether `worker` has completed the exchange at the end of `step`.
-    pub(super) fn has_exchanged(&self, worker: u32, step: u64) -> bool {
-        self.workers[Id::new(worker)].added * self.period > step
+    pub(crate) fn has_exchanged(&self, worker: u32, step: u64) -> bool {
+        self.workers[ModelId::new(worker)].added * self.period > step
     }
 
     /// Begins the transfer of `parcel` and returns its hop.
-    pub(super) fn set_out(&mut self, parcel: Parcel) -> Hop {
+    pub(crate) fn set_out(&mut self, parcel: Parcel) -> Hop {
         let Parcel { worker, shard, pulled, .. } = parcel;
-        let Shard { server, part, .. } = &self.shards[Id::new(shard)];
+        let Shard { server, part, .. } = &self.shards[ShardId::new(shard)];
         let (server, part) = (self.ports.first + *server, *part);
         let port = self.ports.workers.gpu(worker);
         if !pulled {
@@ -300,40 +297,204 @@ impl ServerRun {
 
     /// Records that the bytes of message `m` have left; returns the parcel whose transfer begins next on the same connection.
     /// `None` if there is none, or if this has been recorded before.
-    pub(super) fn leaves(&mut self, m: MessageId) -> Option<Parcel> {
+    pub(crate) fn leaves(&mut self, m: MessageId) -> Option<Parcel> {
         let parcel = self.parcels.get_mut(&m)?;
         if !std::mem::replace(&mut parcel.moving, false) {
             return None;
         }
         let parcel = *parcel;
-        let server = self.shards[Id::new(parcel.shard)].server;
+        let server = self.shards[ShardId::new(parcel.shard)].server;
         self.lines.leave(parcel, server)
     }
 
     /// Records that `worker` has got one more part; returns whether it has all parts now.
-    pub(super) fn pulled(&mut self, worker: u32) -> bool {
+    pub(crate) fn pulled(&mut self, worker: u32) -> bool {
         self.worker(worker).pulls()
     }
 
     /// Returns the model copies that most recently held up the learners of `worker`, with the times of their computations: the
     /// slowest learner of `worker` itself, and a model copy of another worker.
     pub(crate) fn held(&self, now: Time, worker: u32) -> [Option<Held>; 2] {
-        let worker = &self.workers[Id::new(worker)];
+        let worker = &self.workers[ModelId::new(worker)];
         [worker.computed.is_some().then(|| worker.computation(now)), worker.held]
     }
 
     /// Returns the number of exchanges by which the fastest model copy is ahead of the slowest.
-    pub(super) fn lead(&self) -> u64 {
+    pub(crate) fn lead(&self) -> u64 {
         let added = self.workers.iter().map(|worker| worker.added);
         added.clone().max().unwrap_or(0) - added.min().unwrap_or(0)
     }
 
     /// Returns the bytes in transfer [B].
-    pub(super) fn moving(&self) -> u64 {
+    pub(crate) fn moving(&self) -> u64 {
         let bytes = |parcel: &Parcel| {
-            let part = self.shards[Id::new(parcel.shard)].part;
+            let part = self.shards[ShardId::new(parcel.shard)].part;
             if parcel.pulled { part.pull } else { part.push }
         };
         self.parcels.values().map(bytes).fold(0, u64::saturating_add)
+    }
+}
+
+/// The connections of all workers with all servers, one for each direction.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    servers: u32,
+    all: Vec<Line>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Line {
+    busy: bool,
+    waiting: VecDeque<Parcel>,
+}
+
+impl Lines {
+    /// Returns the connections of `workers` workers with `servers` servers.
+    pub(super) fn new(workers: u32, servers: u32) -> Lines {
+        let lines = 2 * workers as usize * servers as usize;
+        Lines { servers, all: vec![Line::default(); lines] }
+    }
+
+    /// Returns the connection that carries `parcel` to or from server number `server`.
+    fn at(&mut self, parcel: Parcel, server: u32) -> &mut Line {
+        let pair = parcel.worker as usize * self.servers as usize;
+        let pair = pair + server as usize;
+        &mut self.all[2 * pair + usize::from(parcel.pulled)]
+    }
+
+    /// Removes all parcels from all connections.
+    pub(super) fn clear(&mut self) {
+        self.all.fill(Line::default());
+    }
+
+    /// Puts `parcel` on its connection; returns true if its transfer can begin now, false if it waits for earlier parcels.
+    pub(crate) fn enter(&mut self, parcel: Parcel, server: u32) -> bool {
+        let line = self.at(parcel, server);
+        if line.busy {
+            line.waiting.push_back(parcel);
+            return false;
+        }
+        line.busy = true;
+        true
+    }
+
+    /// Removes `parcel`, whose bytes have left, from its connection; returns the parcel whose transfer begins next, if one
+    /// waits.
+    pub(super) fn leave(&mut self, parcel: Parcel, server: u32) -> Option<Parcel> {
+        let line = self.at(parcel, server);
+        let next = line.waiting.pop_front();
+        line.busy = next.is_some();
+        next
+    }
+}
+
+/// A server's part of a bucket.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    /// Number of the server.
+    pub(crate) server: u32,
+    pub(super) part: BucketShare,
+    /// Number of pushes of each model copy.
+    pushes: IdVec<ModelId, u64>,
+    /// Minimum number of pushes over model copies; `slowest` is the number of model copies with this minimum.
+    least: u64,
+    slowest: u32,
+    /// Model copies that have pushed and have not pulled since then, in order of their pushes.
+    waiting: Vec<u32>,
+}
+
+impl Shard {
+    /// Returns a shard to which none of `workers` model copies has pushed yet.
+    pub(crate) fn new(server: u32, part: BucketShare, workers: u32) -> Shard {
+        let pushes = IdVec::filled(0, workers);
+        Shard { server, part, pushes, least: 0, slowest: workers, waiting: Vec::new() }
+    }
+
+    /// Restarts with the given number of pushes of each model copy; no model copy waits to pull.
+    pub(super) fn restart(&mut self, pushes: &[u64]) {
+        self.pushes = pushes.iter().copied().collect();
+        self.least = pushes.iter().copied().min().unwrap_or(0);
+        self.slowest = pushes.iter().filter(|of| **of == self.least).count() as u32;
+        self.waiting.clear();
+    }
+
+    /// Lets all model copies request a pull; returns the model copies that may pull now.
+    pub(super) fn begin(&mut self, slack: u64) -> Vec<u32> {
+        self.waiting = (0..self.pushes.len() as u32).collect();
+        self.release(slack)
+    }
+
+    /// Adds a push of `worker`; returns whether the minimum number of pushes has grown.
+    pub(super) fn add(&mut self, worker: u32) -> bool {
+        let pushes = &mut self.pushes[ModelId::new(worker)];
+        *pushes += 1;
+        self.waiting.push(worker);
+        if *pushes > self.least + 1 {
+            return false;
+        }
+        self.slowest -= 1;
+        if self.slowest > 0 {
+            return false;
+        }
+        self.least += 1;
+        self.slowest = self.pushes.iter().filter(|of| **of == self.least).count() as u32;
+        true
+    }
+
+    /// Returns the waiting model copies that may pull now, because they are at most `slack` exchanges ahead of the slowest, in
+    /// the order of their pushes.
+    pub(super) fn release(&mut self, slack: u64) -> Vec<u32> {
+        let most = self.least.saturating_add(slack);
+        let (pushes, mut released) = (&self.pushes, Vec::new());
+        self.waiting.retain(|worker| {
+            let waits = pushes[ModelId::new(*worker)] > most;
+            if !waits {
+                released.push(*worker);
+            }
+            waits
+        });
+        released
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the model copies that may pull after each push.
+    fn released(slack: u64, pushes: &[u32]) -> Vec<Vec<u32>> {
+        let mut shard = Shard::new(3, BucketShare { push: 1, pull: 1 }, 3);
+        let one = |worker: &u32| {
+            shard.add(*worker);
+            shard.release(slack)
+        };
+        pushes.iter().map(one).collect()
+    }
+
+    #[test]
+    fn the_staleness_bound_limits_the_lead_over_the_slowest_model_copy() {
+        // System: three model copies, of which 0 is fast and 2 slow. Expectation: without slack all pull when the last one has
+        // pushed; with a slack of one, 0 pulls once and then waits; without a limit each pulls at once.
+        let pushes = [0, 1, 2];
+        assert_eq!(released(0, &pushes), [vec![], vec![], vec![0, 1, 2]]);
+        assert_eq!(released(u64::MAX, &pushes), [[0], [1], [2]]);
+        let ahead = released(1, &[0, 1, 0, 2]);
+        assert_eq!(ahead, [vec![0], vec![1], vec![], vec![0, 2]]);
+    }
+
+    #[test]
+    fn a_parameter_shard_tracks_the_fewest_pushes_of_any_worker() {
+        let mut shard = Shard::new(0, BucketShare { push: 1, pull: 1 }, 4);
+        let mut pushes = [0_u64; 4];
+        let mut draw = 12_345_u32;
+        for _ in 0..2000 {
+            draw = draw.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+            let worker = (draw >> 16) % 4;
+            let before = *pushes.iter().min().expect("four");
+            pushes[worker as usize] += 1;
+            let after = *pushes.iter().min().expect("four");
+            assert_eq!(shard.add(worker), after > before);
+            assert_eq!(shard.least, after);
+        }
     }
 }

@@ -2,16 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{ActivityId, Delay};
-use crate::index::{IdVec, RankId};
-use crate::station::Service;
-use crate::worker::Cores;
 use forebay_engine::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
-use forebay_scenario::{Members, Transport};
+use forebay_scenario::{Members, MessageCpu, Transport};
 
-use super::measured::Pace;
-use super::message::{Message, Stage};
-use super::overhead::Overhead;
+use super::exchange::{Message, Stage};
+use super::plan::Pace;
+use crate::env::{ActivityId, Cores, Delay, Service, Station};
+use crate::ids::{IdVec, RankId, StationId};
 
 /// The place of a rank in the cluster, and the rank's links. Each pair of lists holds first the outgoing links, then the incoming
 /// links.
@@ -123,13 +120,13 @@ const NO_PAIR: Pair = (0, 0, 0);
 /// The routes between ranks. The group of flows from one rank to another is made when it is first needed.
 #[derive(Debug)]
 pub(crate) struct RankRoutes {
-    ports: IdVec<RankLinks>,
+    ports: IdVec<RankId, RankLinks>,
     transport: Transport,
     latency: [Delay; 2],
     /// Groups of flows, by sender, receiver and pace.
     groups: BTreeMap<Pair, Option<GroupId>>,
     /// For each sender, the route that it used last, since most ranks send to the same receiver again and again.
-    latest: IdVec<RankLinks, RankRoute>,
+    latest: IdVec<RankId, RankRoute>,
     /// Current pace of transfers, if it differs from the transport's.
     pace: Option<Pace>,
     /// Capacity of each link [B/s]; a link that several ranks use occurs several times.
@@ -149,7 +146,7 @@ impl RankRoutes {
         overhead: Option<Overhead>,
     ) -> RankRoutes {
         let none = RankRoute { pair: NO_PAIR, latency: latency[0], group: None };
-        let ports: IdVec<RankLinks> = ports.into_iter().collect();
+        let ports: IdVec<RankId, RankLinks> = ports.into_iter().collect();
         let latest = ports.iter().map(|_| none).collect();
         let (groups, pace) = (BTreeMap::new(), None);
         RankRoutes { ports, transport, latency, groups, latest, pace, capacities, overhead }
@@ -165,7 +162,7 @@ impl RankRoutes {
     pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,
-        stations: &mut IdVec<Service>,
+        stations: &mut IdVec<StationId, Service>,
     ) -> RankRoutes {
         let own: BTreeMap<LinkId, f64> = self.capacities.iter().copied().collect();
         let own: BTreeMap<LinkId, LinkId> = own
@@ -244,7 +241,7 @@ impl RankRoutes {
     }
 
     /// Sets the pace of all transfers that begin from now on; `None` means the transport's pace.
-    pub(crate) fn keep(&mut self, pace: Option<Pace>) {
+    pub(super) fn keep(&mut self, pace: Option<Pace>) {
         if self.pace != pace {
             // The latest routes have the latency of another pace.
             self.latest.iter_mut().for_each(|way| way.pair = NO_PAIR);
@@ -283,7 +280,7 @@ impl RankRoutes {
     }
 
     /// Returns the route of transfers from one rank to another.
-    pub(crate) fn way(
+    pub(super) fn way(
         &mut self,
         network: &mut Network<ActivityId>,
         from: u32,
@@ -361,4 +358,86 @@ impl RankRoutes {
             back.flat_map(|gpu| at(gpu).inside[1].clone()).collect()
         }
     }
+}
+
+/// Core-seconds of messages, and the cores that spend them.
+#[derive(Debug, Clone)]
+pub(crate) struct Overhead {
+    pub(crate) cost: MessageCpu,
+    /// Core-seconds that a server spends for each byte that it receives [core-s/B]; `servers` is the number of the first rank
+    /// that is a server.
+    pub(crate) update: f64,
+    pub(crate) servers: u32,
+    /// The cores of each rank's node, if messages from and to the rank use any.
+    pub(crate) cores: Vec<Option<Cores>>,
+    /// For each different entry of `cores`, a description from which an unshared copy of these cores can be made.
+    pub(crate) idle: BTreeMap<Cores, IdleCores>,
+}
+
+/// The cores of a node while nothing else uses them.
+#[derive(Debug, Clone)]
+pub(crate) enum IdleCores {
+    /// Number of cores that are used one by one, as servers of a FIFO station, up to a CPU quota [cores], which may be infinite.
+    Slots { cores: u32, quota: f64 },
+    /// Cores that threads share, up to a CPU quota [cores], which may be infinite.
+    Shared { cores: Capacity, quota: f64 },
+}
+
+impl Overhead {
+    /// Returns the cores that a message of `bytes` bytes uses at `rank`, and for how long [core-s]; `gets` is true at the
+    /// receiver, false at the sender. `None` if the message needs no core time. Switches need no cores.
+    pub(super) fn of(&self, rank: u32, bytes: u64, gets: bool) -> Option<(Cores, f64)> {
+        let adds = gets && rank >= self.servers;
+        let update = if adds { self.update * bytes as f64 } else { 0.0 };
+        let seconds = self.cost.seconds(bytes as f64) + update;
+        let cores = self.cores.get(rank as usize).copied().flatten()?;
+        (seconds > 0.0).then_some((cores, seconds))
+    }
+
+    /// Returns the same overhead on copies of the cores. The copies are added to `network` and `stations`, and nothing else
+    /// uses them.
+    pub(super) fn alone(
+        &self,
+        network: &mut Network<ActivityId>,
+        stations: &mut IdVec<StationId, Service>,
+    ) -> Overhead {
+        let idle = self.idle.iter().map(|(cores, idle)| (*cores, idle.make(network, stations)));
+        let idle: BTreeMap<Cores, Cores> = idle.collect();
+        let cores = self.cores.iter().map(|cores| idle.get(cores.as_ref()?).copied()).collect();
+        Overhead { cores, idle: BTreeMap::new(), ..*self }
+    }
+}
+
+impl IdleCores {
+    fn make(
+        &self,
+        network: &mut Network<ActivityId>,
+        stations: &mut IdVec<StationId, Service>,
+    ) -> Cores {
+        match self {
+            IdleCores::Slots { cores, quota } => {
+                let service = Delay::once(0.0);
+                let station = stations.push(Service { queue: Station::new(*cores), service });
+                let limit = quota.is_finite().then_some(Capacity::Fixed(*quota));
+                match limit {
+                    None => Cores::Fifo(station),
+                    Some(limit) => Cores::Paced(station, group([limit], network)),
+                }
+            }
+            IdleCores::Shared { cores, quota } => {
+                let quota = quota.is_finite().then_some(Capacity::Fixed(*quota));
+                Cores::Shared(group([Some(cores.clone()), quota].into_iter().flatten(), network))
+            }
+        }
+    }
+}
+
+/// Returns a group of flows over new links with these capacities.
+fn group(
+    capacities: impl IntoIterator<Item = Capacity>,
+    network: &mut Network<ActivityId>,
+) -> GroupId {
+    let links = capacities.into_iter();
+    let route = links.map(|cores| Use { link: network.link(cores), per_unit: 1.0 }).collect();
+    network.group(Demand { route, weight: 1.0, cap: 1.0 })
 }

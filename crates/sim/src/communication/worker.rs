@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::index::DeviceId;
 use forebay_engine::Time;
 use forebay_scenario::Members;
+
+use crate::ids::DeviceId;
 
 /// A model copy that exchanges gradients and parameters with servers. Each exchange has the same number of bucket parts.
 #[derive(Debug, Clone)]

@@ -1,0 +1,137 @@
+//! Accelerators: their state, shared GPUs, hosts that take batches ahead, and trainers on the nodes' cores.
+
+mod gpu;
+mod host;
+mod trainer;
+
+use forebay_engine::Time;
+use forebay_metrics::Segment;
+
+use crate::ids::{JobId, KernelsId, LoaderId};
+
+pub(crate) use gpu::{Buffers, Gpu, Occupied, Sort, Sums};
+pub(crate) use host::{Host, Taken};
+pub(crate) use trainer::{CoreThreads, CpuThreads, LaunchRun, Launching, Trainer};
+
+/// An accelerator: one pipeline stage of one model copy.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) job: JobId,
+    pub(crate) loader: LoaderId,
+    /// Number of the device's model copy within the job copy.
+    pub(crate) model: u32,
+    /// Number of the device's learner within the GPU.
+    pub(crate) learner: u32,
+    /// Number of the device's pipeline stage.
+    pub(crate) stage: u32,
+    /// Number of the device's program within the job copy's programs.
+    pub(crate) program: u32,
+    /// Position of the device in its program.
+    pub(crate) op: Position,
+    /// Number of the step to begin next.
+    pub(crate) next: u64,
+    /// Time since when the device has been in its present state.
+    pub(crate) since: Time,
+    pub(crate) state: State,
+    pub(crate) input: DeviceInput,
+    pub(crate) on_gpu: OnGpu,
+    pub(crate) times: Times,
+    /// The trainers of the device's GPUs, and their work on cores for the step; `None` if they use no cores.
+    pub(crate) launching: Option<Box<Launching>>,
+    /// Track of the device in the timeline, if one is recorded.
+    pub(crate) track: Option<u32>,
+}
+
+/// Position of a device in its program.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Position {
+    /// Index of the current op; 0 between steps.
+    pub(crate) at: u32,
+    /// Whether the device waits for the input that the current op needs.
+    pub(crate) waits: bool,
+}
+
+/// The batches of a device.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceInput {
+    /// Whether the device's batch occupies a buffer of its GPU; only set if the GPU's buffers are counted.
+    pub(crate) holds_input: bool,
+    /// Number of steps on the current batch so far.
+    pub(crate) on_batch: u64,
+    /// Number of samples that the current batch lacks.
+    pub(crate) missing: u64,
+    /// Batches taken for steps that a checkpoint begun now would not contain, each with its step, its number of samples and its
+    /// number of fresh samples. Only kept if such steps can occur and the job may fail.
+    pub(crate) ahead: Vec<(u64, u64, u64)>,
+    /// The host that takes batches ahead for the device; `None` if batches are taken when their step begins.
+    pub(crate) host: Option<Box<Host>>,
+    /// Recent waits of the device for input, each with its step, in order of time. They explain the stalls of other devices
+    /// that waited for this one.
+    pub(crate) waits: Vec<(u64, Segment)>,
+}
+
+/// A step of a device on a GPU that several devices share.
+#[derive(Debug)]
+pub(crate) struct OnGpu {
+    /// Time that the current step would take on an otherwise unused GPU [s]; `kernels` is the index of the kind of kernels that
+    /// runs now.
+    pub(crate) alone: f64,
+    pub(crate) kernels: KernelsId,
+    /// Speed of the device's GPUs, which is that of the slowest one, relative to their speed without faults.
+    pub(crate) pace: f64,
+}
+
+/// Total times of a device, and the end of its work in the current step.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    /// Time spent computing [s].
+    pub(crate) busy: f64,
+    /// Time spent updating parameters or decompressing gradients, after the kernels of each step [s].
+    pub(crate) updated: f64,
+    /// Time when the device's last own work of the step ended: a computation, a swap, or its trainer's host-side work. What comes
+    /// after it are waits for others.
+    pub(crate) worked: Time,
+}
+
+/// The activity of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Before its job starts or after its last step.
+    Off,
+    /// Waiting at the barrier, or for the stage before.
+    Idle,
+    /// Waiting for a batch.
+    Starving,
+    /// Waiting for its batch to be copied to it.
+    Loading,
+    /// Waiting for the host-side work of its trainers.
+    Launching,
+    /// Waiting for parameters from the parameter servers.
+    AwaitingParameters,
+    /// Computing.
+    Busy,
+    /// Moving its model towards the reference model of its GPU, or waiting to do so.
+    Averaging,
+}
+
+impl Device {
+    pub(crate) fn new(job: JobId, loader: LoaderId, model: u32, stage: u32) -> Device {
+        Device {
+            job,
+            loader,
+            model,
+            learner: 0,
+            stage,
+            program: stage,
+            op: Position::default(),
+            next: 0,
+            since: Time::ZERO,
+            state: State::Off,
+            input: DeviceInput::default(),
+            on_gpu: OnGpu { alone: 0.0, kernels: KernelsId::default(), pace: 1.0 },
+            times: Times::default(),
+            launching: None,
+            track: None,
+        }
+    }
+}

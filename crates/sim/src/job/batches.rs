@@ -1,0 +1,302 @@
+//! Hand-over of batches from a loader's queue to devices: when a step begins, or ahead of it by the device's host; and their
+//! copies to the device.
+
+use forebay_metrics::Segment;
+use forebay_report::{Cause, StallCause};
+
+use super::jobs::Jobs;
+use super::recovery::RecoveryRun;
+use crate::device::{State, Taken};
+use crate::env::{ActivityId, Env, broken};
+use crate::ids::{DeviceId, Ids, LoaderId, WorkerId};
+
+impl Jobs {
+    /// Lets device `d` take a batch; if the queue has none, the device begins to wait for one.
+    pub(super) fn want_batch(&mut self, env: &mut Env, d: DeviceId) {
+        let l = self.devices[d].loader;
+        if self.loaders.look_for_batch(env, l) {
+            self.take_batch(env, d);
+            self.loaders.unblock_last(env, l);
+            return;
+        }
+        self.loaders.await_batch(env, l, d);
+        self.starve(env, d);
+    }
+
+    /// Records that device `d` has nothing to compute until it gets a batch.
+    pub(super) fn starve(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        (device.state, device.since) = (State::Starving, env.now);
+        self.loaders[device.loader].queue.begin_wait(env.now);
+        self.trace_device(env, d, "starving");
+    }
+
+    pub(super) fn take_batch(&mut self, env: &mut Env, d: DeviceId) {
+        if self.devices[d].input.host.is_some() {
+            return self.serve_host(env, d);
+        }
+        let device = &self.devices[d];
+        let step = device.next;
+        self.devices[d].input.missing = self.take_from_queue(env, d, step);
+        self.hold_input(d);
+        self.use_batch(env, d);
+    }
+
+    /// Takes a batch for `step` of device `d` from its loader's queue; returns the number of samples that the batch lacks.
+    pub(super) fn take_from_queue(&mut self, env: &mut Env, d: DeviceId, step: u64) -> u64 {
+        let device = &self.devices[d];
+        let (l, job) = (device.loader, &mut self.jobs[device.job]);
+        let loader = &mut self.loaders[l];
+        let batch = loader.queue.batch();
+        let missing = job.plan.batch - batch;
+        let taken = loader.queue.take(env.now);
+        let recovery = self.recoveries.of(job.parts.recoveries);
+        let fresh = |recovery: &RecoveryRun| recovery.fresh(l, loader.queue.passed(), taken);
+        let new = recovery.map_or(taken, fresh);
+        let fresh = loader.pacing.polling.as_mut().map_or(new, |polling| polling.fresh(new));
+        let device = &mut self.devices[d];
+        if loader.features.followed
+            && let Some(lineage) = &mut loader.lineage
+        {
+            lineage.take(device.model, step, batch);
+        }
+        job.add_fresh(device.model, step, fresh);
+        if recovery.is_some() && job.takes_ahead() {
+            let averaged = self.communicators.averaged_steps(job.parts.averages);
+            let saved = job.saved_steps(averaged, device.model);
+            device.input.ahead.retain(|(step, ..)| *step >= saved);
+            device.input.ahead.push((step, taken, fresh));
+        }
+        self.loaders.trace_level(env, l);
+        if self.loaders[l].requests.is_some() {
+            self.loaders.replace_request(env, l);
+        }
+        missing
+    }
+
+    /// Lets waiting devices take the batches that are ready in the queue of loader `l`; worker `w` made the last sample.
+    pub(crate) fn serve(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
+        while let Some(d) = self.loaders.next_served(l) {
+            self.end_starving(env, d, w, None);
+            self.take_batch(env, d);
+        }
+        self.loaders.unblock_last(env, l);
+        self.loaders.hand_out(env, l, w);
+    }
+
+    /// Lets device `d` take the batch that was promised to it, at the end of its sleep between polls.
+    pub(crate) fn awake(&mut self, env: &mut Env, d: DeviceId) {
+        let l = self.devices[d].loader;
+        let Some(found) = self.loaders.take_promised(l, d) else {
+            return broken("a device is woken for the batch that was promised to it");
+        };
+        self.end_starving(env, d, WorkerId::new(found.worker), Some(found.slept(env.now)));
+        self.take_batch(env, d);
+        self.loaders.unblock_last(env, l);
+    }
+
+    /// Ends the wait of device `d` for a batch, which worker `w` has completed. If the device polls, `slept` is the time from
+    /// the completion of the batch to the poll that found it.
+    pub(super) fn end_starving(
+        &mut self,
+        env: &mut Env,
+        d: DeviceId,
+        w: WorkerId,
+        slept: Option<Segment>,
+    ) {
+        let device = &mut self.devices[d];
+        if device.state != State::Starving {
+            // Only the device's host has waited.
+            return;
+        }
+        self.loaders[device.loader].queue.end_wait(env.now);
+        let (since, step, j) = (device.since, device.next, device.job);
+        // A host may have begun to wait before its device did.
+        let slept = slept.map(|slept| Segment { start: slept.start.max(since), ..slept });
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.clear();
+        segments.extend(slept);
+        let came = slept.map_or(env.now, |slept| slept.start);
+        self.loaders.causes(w, since, came, &mut segments);
+        segments.iter().rev().for_each(|segment| self.jobs[j].steps.add_stall(*segment));
+        self.trace_causes(env, d, &segments);
+        if self.jobs[j].parts.devices.len() > 1 {
+            let chain = Ids::new(d, d + self.jobs[j].stages());
+            let oldest = chain.iter().map(|d| self.devices[d].since).min().unwrap_or(env.now);
+            let (waits, period) = (&mut self.devices[d].input.waits, self.jobs[j].plan.period);
+            // Waits since the previous exchange may still be needed.
+            let known = |of: u64| of / period + 1 >= step / period;
+            let loose = self.jobs[j].ranks_may_diverge();
+            waits.retain(|(of, wait)| wait.end > oldest || loose && known(*of));
+            waits.extend(segments.iter().rev().map(|segment| (step, *segment)));
+        }
+        self.segments = segments;
+    }
+
+    /// Ends the wait of device `d` and of its host for a batch, because the job copy ends or stops.
+    pub(super) fn stop_waiting(&mut self, env: &Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let loader = &mut self.loaders[device.loader];
+        if device.state == State::Starving {
+            loader.queue.end_wait(env.now);
+        }
+        let host = device.input.host.as_mut();
+        let waits = host.is_some_and(|host| host.stop_waiting());
+        if waits || device.state == State::Starving {
+            loader.waiters.remove(d);
+        }
+    }
+}
+
+impl Jobs {
+    /// Begins to copy the batch of device `d` to the device, if its trainer copies batches; otherwise begins the step.
+    pub(super) fn use_batch(&mut self, env: &mut Env, d: DeviceId) {
+        let missing = self.devices[d].input.missing;
+        if !self.copy_batch(env, d, missing) {
+            return self.begin_on_batch(env, d);
+        }
+        let device = &mut self.devices[d];
+        (device.state, device.since) = (State::Loading, env.now);
+        self.trace_device(env, d, Cause::Copy.name());
+    }
+
+    /// Begins to copy a batch that lacks `missing` samples to device `d`; returns false if its trainer copies no batches.
+    pub(super) fn copy_batch(&mut self, env: &mut Env, d: DeviceId, missing: u64) -> bool {
+        let device = &self.devices[d];
+        let loader = &self.loaders[device.loader];
+        let route = loader.gpus.route(device.model.into());
+        let (Some(bytes), Some(group)) = (loader.copied, route) else { return false };
+        let batch = self.jobs[device.job].plan.batch as f64;
+        let bytes = bytes * ((batch - missing as f64) / batch);
+        env.network.start(env.now, group, bytes, ActivityId::Load(d));
+        true
+    }
+
+    /// Ends the copy of the batch of device `d`.
+    pub(crate) fn loaded(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &self.devices[d];
+        if device.input.host.is_some() {
+            return self.copied_ahead(env, d);
+        }
+        if device.state != State::Loading {
+            // The device's job ended during the copy.
+            return;
+        }
+        let cause = StallCause::own(Cause::Copy);
+        let wait = Segment { start: device.since, end: env.now, cause };
+        self.jobs[device.job].steps.add_stall(wait);
+        self.begin_on_batch(env, d);
+    }
+}
+
+impl Jobs {
+    /// Lets device `d`, which has a host and may begin its next step, begin the step on the batch that its host has taken, or wait
+    /// for that batch.
+    pub(super) fn next_of_host(&mut self, env: &mut Env, d: DeviceId) {
+        self.look_ahead(env, d);
+        let device = &mut self.devices[d];
+        let step = device.next;
+        if device.input.host.as_ref().is_none_or(|host| host.step > step) {
+            return self.begin_on_taken(env, d);
+        }
+        self.starve(env, d);
+    }
+
+    /// Begins the step of device `d` on the batch that its host has taken for it, once the batch is on the device. Without such a
+    /// batch, the step uses the last batch again.
+    fn begin_on_taken(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let Some(host) = &mut device.input.host else {
+            return broken("only devices whose hosts take batches ahead come here");
+        };
+        match host.batch_of(device.next) {
+            Some(Taken { copied: false, .. }) => {
+                (device.state, device.since) = (State::Loading, env.now);
+                return self.trace_device(env, d, Cause::Copy.name());
+            }
+            Some(Taken { missing, .. }) => {
+                host.taken.pop_front();
+                (device.input.missing, device.input.on_batch) = (missing, 0);
+                self.hold_input(d);
+            }
+            None => {}
+        }
+        self.begin_on_batch(env, d);
+    }
+
+    /// Lets the host of device `d`, whose step in progress is its next one, take the batches of that step and of the steps behind
+    /// it, as far as the loader has them; for the first one that the loader does not have, the host begins to wait. While the
+    /// number of learners may change, hosts take no batch ahead, so that a learner that leaves leaves none behind.
+    fn look_ahead(&mut self, env: &mut Env, d: DeviceId) {
+        loop {
+            let device = &mut self.devices[d];
+            let (l, job) = (device.loader, &self.jobs[device.job]);
+            let Some(host) = &mut device.input.host else {
+                return broken("only devices whose hosts take batches ahead come here");
+            };
+            let ahead = if job.learners.may_change() { 0 } else { host.ahead };
+            if host.waits || host.step > device.next + ahead || job.is_beyond(host.step) {
+                return;
+            }
+            let level = self.loaders[l].queue.level();
+            if !job.plan.batches.interval.is_fresh(host.step, host.on_batch, level) {
+                (host.step, host.on_batch) = (host.step + 1, host.on_batch + 1);
+                continue;
+            }
+            if !self.loaders.look_for_batch(env, l) {
+                host.waits = true;
+                return self.loaders.await_batch(env, l, d);
+            }
+            self.take_ahead(env, d);
+            self.loaders.unblock_last(env, l);
+        }
+    }
+
+    /// Lets the host of device `d`, which has waited for a batch, take it. A device that waits too begins its step.
+    pub(super) fn serve_host(&mut self, env: &mut Env, d: DeviceId) {
+        self.take_ahead(env, d);
+        self.look_ahead(env, d);
+        if self.devices[d].state == State::Starving {
+            self.begin_on_taken(env, d);
+        }
+    }
+
+    /// Lets the host of device `d` take the batch of its next step from the loader's queue, and begins to copy the batch to the
+    /// device if the trainer does that and no other batch is on its way.
+    fn take_ahead(&mut self, env: &mut Env, d: DeviceId) {
+        let Some(mut host) = self.devices[d].input.host.take() else {
+            return broken("only devices whose hosts take batches ahead come here");
+        };
+        let missing = self.take_from_queue(env, d, host.step);
+        let behind = host.uncopied().is_some();
+        let copied = !behind && !self.copy_batch(env, d, missing);
+        host.taken.push_back(Taken { step: host.step, missing, copied });
+        (host.step, host.on_batch, host.waits) = (host.step + 1, 1, false);
+        self.devices[d].input.host = Some(host);
+    }
+
+    /// Records that the batch that the host of device `d` copies is on the device, which begins its step if it has waited for this
+    /// batch. Begins to copy the next batch.
+    pub(super) fn copied_ahead(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        if device.state == State::Off {
+            // The device's job ended during the copy.
+            return;
+        }
+        let Some(host) = &mut device.input.host else {
+            return broken("only devices whose hosts take batches ahead come here");
+        };
+        host.uncopied().into_iter().for_each(|taken| taken.copied = true);
+        let next = host.uncopied().map(|taken| taken.missing);
+        if let Some(missing) = next {
+            self.copy_batch(env, d, missing);
+        }
+        let device = &mut self.devices[d];
+        if device.state == State::Loading {
+            let cause = StallCause::own(Cause::Copy);
+            let wait = Segment { start: device.since, end: env.now, cause };
+            self.jobs[device.job].steps.add_stall(wait);
+            self.begin_on_taken(env, d);
+        }
+    }
+}

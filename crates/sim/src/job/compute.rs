@@ -1,0 +1,309 @@
+//! Computation of devices: on GPUs of their own or shared ones, on the nodes' cores, and the host-side work of their trainers.
+//! If the device computes during host-side work, a step takes the longer of the two times.
+
+use forebay_engine::Span;
+use forebay_engine::fluid::{Capacity, GroupId};
+use forebay_metrics::{Segment, launch_waits};
+use forebay_model::random::Purpose;
+use forebay_report::{Cause, StallCause};
+use forebay_scenario::BatchInterval;
+
+use super::jobs::Jobs;
+use crate::device::{CoreThreads, CpuThreads, Gpu, Launching, OnGpu, Sort, State};
+use crate::env::{ActivityId, Cores, Delay, Env, Event, Notice, Waiting, broken};
+use crate::ids::{DeviceId, Ids, KernelsId, StationId, TrainerId};
+
+impl Jobs {
+    /// Begins a step of device `d`: its threads run in parallel on the node's cores.
+    pub(super) fn compute_on_cores(
+        &mut self,
+        env: &mut Env,
+        d: DeviceId,
+        threads: CpuThreads,
+        delay: Delay,
+    ) {
+        let activity = ActivityId::Step(d);
+        match self.cores_of(d) {
+            None => env.after(delay, Event::Stepped(d)),
+            Some(Cores::Shared(group)) => {
+                let work = delay.span.seconds() * threads.speed;
+                env.network.start_many(env.now, group, work, threads.number, activity);
+            }
+            Some(Cores::Fifo(_) | Cores::Paced(..)) => self.take_cores(env, d, threads, delay),
+        }
+    }
+
+    /// Lets each thread of a step of device `d` take a core that serves one thread after the other.
+    fn take_cores(&mut self, env: &mut Env, d: DeviceId, threads: CpuThreads, delay: Delay) {
+        let Some((station, pace)) = self.cores_of(d).and_then(Cores::slots) else {
+            return broken("threads take cores that serve one thread after the other");
+        };
+        let delay = match threads.speed {
+            1.0 => delay,
+            speed => Delay::once(delay.span.seconds() * speed),
+        };
+        let visit = Waiting { activity: ActivityId::Step(d), delay, pace };
+        let queue = &mut env.stations[station].queue;
+        let begun = (0..threads.number).filter(|_| queue.arrive(env.now, visit)).count() as u32;
+        let all = CoreThreads { open: threads.number, together: begun, span: delay.span };
+        if let Some(launching) = &mut self.devices[d].launching {
+            launching.threads = all;
+        }
+        match pace {
+            _ if begun == 0 => {}
+            // Threads that begin together end together.
+            None => env.use_core(visit),
+            Some(group) => {
+                let work = delay.span.seconds();
+                env.network.start_many(env.now, group, work, begun, visit.activity);
+            }
+        }
+    }
+
+    /// Ends threads of the step of device `d`, and frees their cores; returns true if all threads have ended. The time that the
+    /// step has waited for cores is recorded.
+    pub(super) fn end_threads(&mut self, env: &mut Env, d: DeviceId) -> bool {
+        let Some(station) = self.slots_of(d) else { return true };
+        let Some(launching) = &mut self.devices[d].launching else {
+            broken("a step on cores has trainers");
+            return true;
+        };
+        let ended = launching.threads.end();
+        let CoreThreads { open, span, .. } = launching.threads;
+        leave_slots(env, station, ended);
+        let device = &mut self.devices[d];
+        if open > 0 {
+            return false;
+        }
+        let took = env.now.since(device.since);
+        if device.state == State::Busy && took > span {
+            let cause = StallCause::own(Cause::CpuWait);
+            let start = device.since;
+            device.since = start + Span(took.0 - span.0);
+            self.jobs[device.job].steps.add_stall(Segment { start, end: device.since, cause });
+        }
+        true
+    }
+
+    /// Returns the station of the cores that device `d` trains on, if they serve one thread after the other.
+    fn slots_of(&self, d: DeviceId) -> Option<StationId> {
+        self.jobs[self.devices[d].job].plan.threads?;
+        self.cores_of(d)?.slots().map(|(station, _)| station)
+    }
+
+    /// Returns how the trainer of device `d` gets the cores of its node; `None` if it uses none.
+    fn cores_of(&self, d: DeviceId) -> Option<Cores> {
+        let launching = self.devices[d].launching.as_ref()?;
+        Some(self.trainers[launching.trainers.start].cores)
+    }
+
+    /// Frees the cores of threads of the step of device `d`, which are cancelled at the same time.
+    pub(super) fn leave_cores(&mut self, env: &mut Env, d: DeviceId) {
+        if let Some(station) = self.slots_of(d)
+            && let Some(launching) = &mut self.devices[d].launching
+        {
+            leave_slots(env, station, launching.threads.end());
+        }
+    }
+}
+
+/// Frees `number` cores, and gives each to the next activity in the queue.
+fn leave_slots(env: &mut Env, station: StationId, number: u32) {
+    for _ in 0..number {
+        let next = env.stations[station].queue.leave(env.now);
+        env.notices.extend(next.map(Notice::CoreFree));
+    }
+}
+
+impl Jobs {
+    /// Records the causes of the wait of device `d` in the timeline.
+    pub(super) fn trace_causes(&mut self, env: &mut Env, d: DeviceId, segments: &[Segment]) {
+        if let (Some(recorder), Some(track)) = (&mut env.recorder, self.devices[d].track) {
+            recorder.causes(track, segments);
+        }
+    }
+
+    /// Records in the timeline that device `d` does `name` from now on.
+    pub(super) fn trace_device(&mut self, env: &mut Env, d: DeviceId, name: &'static str) {
+        if let (Some(recorder), Some(track)) = (&mut env.recorder, self.devices[d].track) {
+            recorder.begin(track, env.now, name);
+        }
+    }
+}
+
+impl Jobs {
+    /// Sets the speed of the GPU of device `d` relative to its speed without faults.
+    pub(crate) fn set_pace(&mut self, env: &mut Env, d: DeviceId, pace: f64) {
+        self.devices[d].on_gpu.pace = pace;
+        let Some(gpu) = self.gpu_of(d) else { return };
+        gpu.pace = pace;
+        if let Some((_, link, bandwidth)) = gpu.memory {
+            env.network.set_capacity(env.now, link, Capacity::Fixed(bandwidth * pace));
+        }
+    }
+
+    /// Returns the speed of the slowest GPU of `devices`, relative to its speed without faults.
+    pub(super) fn slowest_of(&self, devices: Ids<DeviceId>) -> f64 {
+        self.devices[devices].iter().map(|device| device.on_gpu.pace).fold(1.0, f64::min)
+    }
+
+    /// Returns the shared GPU of device `d`; `None` if GPUs are not simulated as shared.
+    pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
+        let device = &self.devices[d];
+        self.loaders[device.loader].gpus.shared(device.model.into(), device.stage)
+    }
+
+    /// Puts the batch of device `d` into a buffer of its GPU. If the device still has a buffer from its last batch, the batch
+    /// overwrites that one.
+    pub(super) fn hold_input(&mut self, d: DeviceId) {
+        let held = std::mem::replace(&mut self.devices[d].input.holds_input, true);
+        if let (false, Some(gpu)) = (held, self.gpu_of(d)) {
+            gpu.inputs.take();
+        }
+    }
+
+    /// Frees the buffer of the batch of device `d`, unless the device may train on the batch again.
+    pub(super) fn leave_input(&mut self, d: DeviceId) {
+        let device = &mut self.devices[d];
+        if self.jobs[device.job].plan.batches.interval != BatchInterval::Every(1.0) {
+            return;
+        }
+        let held = std::mem::replace(&mut device.input.holds_input, false);
+        if let (true, Some(gpu)) = (held, self.gpu_of(d)) {
+            gpu.inputs.leave();
+        }
+    }
+
+    /// Begins the computation of device `d` on its GPU, which other devices and loaders may use at the same time.
+    pub(super) fn compute_on_gpu(&mut self, env: &mut Env, d: DeviceId, delay: Delay) {
+        let device = &mut self.devices[d];
+        (device.on_gpu.alone, device.on_gpu.kernels) = (delay.span.seconds(), KernelsId::default());
+        if let Some(gpu) = self.gpu_of(d) {
+            gpu.activations.take();
+        }
+        self.begin_kernels(env, d);
+    }
+
+    /// Begins the current kind of kernels of device `d`.
+    fn begin_kernels(&mut self, env: &mut Env, d: DeviceId) {
+        let OnGpu { alone, kernels, .. } = self.devices[d].on_gpu;
+        let Some(gpu) = self.gpu_of(d) else {
+            return broken("kernels run on a GPU that is simulated as shared");
+        };
+        let Sort { share, used, group } = gpu.steps[kernels];
+        gpu.occupied.enter(env.now, kernels);
+        env.network.start(env.now, group, alone * share * used, ActivityId::Step(d));
+    }
+
+    /// Ends the current kind of kernels of device `d`, or its step on cores.
+    pub(crate) fn kernels_ended(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let (busy, kernels) = (device.state == State::Busy, device.on_gpu.kernels);
+        let Some(gpu) = self.gpu_of(d) else { return self.stepped(env, d) };
+        gpu.occupied.leave(env.now, kernels);
+        if busy && kernels + 1 < gpu.steps.next_id() {
+            self.devices[d].on_gpu.kernels = kernels + 1;
+            return self.begin_kernels(env, d);
+        }
+        gpu.activations.leave();
+        self.stepped(env, d);
+    }
+}
+
+impl Jobs {
+    /// Begins the host-side work of the trainers of device `d` for a step; returns true if the device computes meanwhile.
+    pub(super) fn begin_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
+        if self.devices[d].op.at == 0 {
+            // A stage without input of its own begins its step here.
+            self.end_wait_for_stage(env.now, d);
+        }
+        let device = &mut self.devices[d];
+        let job = &self.jobs[device.job];
+        let (Some(launch), Some(launching)) = (&job.plan.launch, &mut device.launching) else {
+            return true;
+        };
+        let trainers = launching.trainers;
+        **launching = Launching { since: env.now, ..Launching::of(trainers) };
+        (device.state, device.since) = (State::Launching, env.now);
+        for t in trainers {
+            let (owner, trainer) = (device.job.number() as u64, self.trainers[t]);
+            let number = trainer.number.into();
+            let mut generator = env.streams.at(Purpose::Launch, owner, number, device.next);
+            let work = launch.work.draw(&mut generator);
+            launching.work = launching.work.max(work);
+            launching.open += launch_threads(env, t, trainer.cores, (work, launch.threads));
+        }
+        let overlap = launch.overlap;
+        if !overlap {
+            self.trace_device(env, d, Cause::Launch.name());
+        }
+        overlap
+    }
+
+    /// Frees a core that trainer `t` used; returns the activity that gets it next, if one waits for it.
+    pub(super) fn leave_launch(&self, env: &mut Env, t: TrainerId) -> Option<Waiting> {
+        let (station, _) = self.trainers[t].cores.slots()?;
+        env.stations[station].queue.leave(env.now)
+    }
+
+    /// Ends the host-side work of trainer `t` for a step, or of one of its threads.
+    pub(crate) fn launched(&mut self, env: &mut Env, t: TrainerId) {
+        let next = self.leave_launch(env, t);
+        env.notices.extend(next.map(Notice::CoreFree));
+        let d = self.trainers[t].device;
+        let device = &mut self.devices[d];
+        let Some(launching) = &mut device.launching else {
+            return broken("a device whose trainer has launched has trainers");
+        };
+        launching.open -= 1;
+        if launching.open > 0 || device.state != State::Launching {
+            return;
+        }
+        let (job, Launching { since, work, .. }) = (device.job, **launching);
+        self.devices[d].times.worked = env.now;
+        for wait in launch_waits(since, work, self.devices[d].since, env.now) {
+            self.jobs[job].steps.add_stall(wait);
+        }
+        self.end_op(env, d);
+    }
+
+    /// Begins the wait of device `d`, which has finished computing, for its trainers' threads; returns false if all have ended.
+    pub(super) fn begin_launch_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
+        let device = &mut self.devices[d];
+        if device.launching.as_ref().is_none_or(|launching| launching.open == 0) {
+            return false;
+        }
+        (device.state, device.since) = (State::Launching, env.now);
+        self.trace_device(env, d, Cause::Launch.name());
+        true
+    }
+}
+
+/// Begins the host-side work of trainer `t` on its cores: `work` [core-s] by each of `threads` threads. Returns how often the
+/// end of a part of the work will be reported.
+fn launch_threads(env: &mut Env, t: TrainerId, cores: Cores, (work, threads): (f64, u32)) -> u32 {
+    let activity = ActivityId::Launch(t);
+    match cores {
+        Cores::Shared(group) => {
+            env.network.start_many(env.now, group, work, threads, activity);
+            1
+        }
+        Cores::Fifo(station) => take_cores(env, (station, None), (activity, work), threads),
+        Cores::Paced(station, group) => {
+            take_cores(env, (station, Some(group)), (activity, work), threads)
+        }
+    }
+}
+
+/// Lets each of `threads` threads of `activity` take one of the cores `slots` for `work` [core-s]; returns their number.
+fn take_cores(
+    env: &mut Env,
+    slots: (StationId, Option<GroupId>),
+    (activity, work): (ActivityId, f64),
+    threads: u32,
+) -> u32 {
+    for _ in 0..threads {
+        env.take_core(slots, activity, Delay::once(work));
+    }
+    threads
+}

@@ -1,0 +1,32 @@
+//! Job copies: what their ranks do in a step, when steps begin and end, and how they recover from failures.
+
+mod averages;
+mod batches;
+mod compute;
+mod gradients;
+mod job_run;
+mod jobs;
+mod learners;
+mod outcome;
+mod program;
+mod recovery;
+mod servers;
+mod standstill;
+mod steps;
+mod tally;
+mod waits;
+
+pub(crate) use gradients::UpdateRun;
+pub(crate) use job_run::{Batches, JobRun, OpenSteps, Plan};
+pub(crate) use jobs::{Jobs, Waiting};
+pub(crate) use learners::LearnersRun;
+pub(crate) use program::{
+    Exchange, Exchanges, OfRoot, OfStage, Offered, Op, ParallelDevice, Piece, Pieces, Programs,
+    Replica, Spread, StageProgram, Started, replica, stage_program,
+};
+pub(crate) use recovery::{
+    CheckpointRun, CheckpointSettings, EpochRun, FailureRun, FailureSettings, Recoveries,
+    RecoveryRun, Restored, StatePart, WritePlace,
+};
+pub use tally::Barrier;
+pub(crate) use tally::{Apart, Tally};

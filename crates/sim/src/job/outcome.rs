@@ -1,0 +1,212 @@
+//! The outcome of job copies at the end of a run, or so far.
+
+use forebay_engine::Time;
+use forebay_engine::stats::LogHistogram;
+use forebay_metrics::add_steps;
+use forebay_report::{
+    CacheRequests, JobOutcome, LearnersOutcome, QueueOutcome, SampleCounts, Series, TierRequests,
+    TrainedSample,
+};
+
+use super::job_run::JobRun;
+use super::jobs::Jobs;
+use crate::device::State;
+use crate::env::Env;
+use crate::ids::{DeviceId, LoaderId};
+use crate::storage::Stagings;
+
+impl Jobs {
+    /// Accounts for what devices and communicators were doing when the run ended.
+    pub(crate) fn close(&mut self, env: &mut Env) {
+        for j in self.jobs.ids() {
+            self.communicators.settle_own_links(env, self.jobs[j].parts.communicators);
+        }
+        for j in self.jobs.ids() {
+            if !self.jobs[j].finished {
+                self.close_open(j);
+            }
+        }
+    }
+
+    /// Returns the outcome of each job copy.
+    pub(crate) fn outcomes(&mut self, env: &mut Env, stagings: &Stagings) -> Vec<JobOutcome> {
+        let mut jobs = std::mem::take(&mut self.jobs);
+        jobs.iter_mut().map(|job| self.job(env, stagings, job)).collect()
+    }
+
+    fn job(&mut self, env: &mut Env, stagings: &Stagings, job: &mut JobRun) -> JobOutcome {
+        let trained = self.trained_on(env, job);
+        let (steps, stalls) = job.steps.finish(job.parts.devices.len());
+        let mut outcome = JobOutcome {
+            job: job.job,
+            copy: job.copy,
+            start: job.start.seconds(),
+            staging: stagings.outcome(job.parts.stagings),
+            steps,
+            stalls,
+            trained,
+            ..JobOutcome::default()
+        };
+        outcome.learners = self.learners(job);
+        let (mut ages, nodes) = (LogHistogram::default(), job.parts.loaders.len() as f64);
+        // The queue of a job copy that starts after the run's end exists from that start on.
+        let now = env.now.max(job.start);
+        for l in job.parts.loaders {
+            self.loader(now, l, &mut outcome, &mut ages);
+        }
+        let sent = self.communicators.with_sent(job.parts.communicators, job.spread.books);
+        outcome.parallel = job.spread.shown.then_some(sent);
+        if let Some(recovery) = self.recoveries.of(job.parts.recoveries) {
+            recovery.count(&mut outcome.samples);
+        }
+        outcome.recovery = self.recoveries.outcome(job.parts);
+        outcome.checkpoints = self.recoveries.begun(job.parts);
+        outcome.sync = self.communicators.sync_outcome(job.parts.servers);
+        outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
+        outcome.queue.ages = ages.iter().collect();
+        outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));
+        add_steps(&outcome.steps, outcome.start, &mut outcome.series);
+        outcome
+    }
+
+    /// Returns each sample that the completed steps of a job copy trained on, if such samples are recorded; otherwise an empty
+    /// list.
+    fn trained_on(&mut self, env: &Env, job: &JobRun) -> Vec<TrainedSample> {
+        let mut all = Vec::new();
+        for loader in &mut self.loaders[job.parts.loaders] {
+            let Some(lineage) = &mut loader.lineage else { continue };
+            lineage.settle(|model| job.steps_of(model));
+            let (source, number) = (&mut loader.source, loader.place.owner());
+            all.extend(lineage.record().into_iter().map(|place| {
+                let (epoch, sample) = source.sample(place, number, &env.streams);
+                TrainedSample { epoch, sample }
+            }));
+        }
+        all
+    }
+
+    /// Returns how the learners of a job copy used its GPUs; `None` if its GPUs are not simulated as shared.
+    fn learners(&self, job: &JobRun) -> Option<LearnersOutcome> {
+        let loaders = &self.loaders[job.parts.loaders];
+        let mut gpus = loaders.iter().flat_map(|loader| loader.gpus.shared.iter()).peekable();
+        gpus.peek()?;
+        let mut outcome = job.learners.outcome();
+        for gpu in gpus {
+            outcome.occupancy += gpu.occupied.seconds();
+            outcome.inputs = outcome.inputs.max(gpu.inputs.made());
+            outcome.activations = outcome.activations.max(gpu.activations.made());
+        }
+        Some(outcome)
+    }
+
+    fn loader(
+        &mut self,
+        now: Time,
+        l: LoaderId,
+        outcome: &mut JobOutcome,
+        ages: &mut LogHistogram,
+    ) {
+        let loader = &mut self.loaders[l];
+        let totals = loader.queue.totals(now);
+        let queue: &mut QueueOutcome = &mut outcome.queue;
+        loader.queue.collect(now, queue);
+        // If batches are made on request, the workers of the first stage are those that wait for requests.
+        let stage = match &mut loader.requests {
+            Some(requests) => {
+                outcome.deliveries.append(&mut requests.deliveries());
+                loader.stages.first()
+            }
+            None => loader.stages.last(),
+        };
+        queue.workers += loader.stages.workers_of(stage).len() as u64;
+        if let Some(of_queue) = loader.queue.ages() {
+            ages.merge(of_queue);
+        }
+        if let Some(used) = &loader.caches.page_cache {
+            add_requests(&mut outcome.cache, &used.requests);
+        }
+        if let (Some(tuner), true) = (&loader.pacing.tuner, outcome.tuned.is_empty()) {
+            outcome.tuned = tuner.settled();
+        }
+        if let Some(decoded) = &loader.caches.decoded {
+            add_requests(&mut outcome.decoded, &decoded.requests);
+        }
+        if let Some(tiers) = &loader.caches.tiers {
+            add_tiers(&mut outcome.tiers, &tiers.requests);
+            outcome.local += tiers.read;
+        }
+        let counts: &mut SampleCounts = &mut outcome.samples;
+        counts.started += loader.progress.started;
+        counts.enqueued += totals.enqueued;
+        counts.in_progress += loader.progress.in_progress;
+        counts.dequeued += totals.dequeued;
+        counts.overwritten += loader.queue.overwritten();
+        counts.left += loader.queue.left();
+        if let Some(snapshots) = loader.queue.snapshots() {
+            let series: &mut Series = &mut outcome.series;
+            snapshots.add_to(totals, series);
+        }
+    }
+}
+
+/// Adds the hits and misses of each epoch to the sums.
+fn add_requests(sums: &mut Vec<CacheRequests>, requests: &[CacheRequests]) {
+    sums.resize(sums.len().max(requests.len()), CacheRequests::default());
+    for (sum, requests) in sums.iter_mut().zip(requests) {
+        sum.hits += requests.hits;
+        sum.misses += requests.misses;
+    }
+}
+
+/// Adds the hits, peer reads and misses at tiers in each epoch to the sums.
+fn add_tiers(sums: &mut Vec<TierRequests>, requests: &[TierRequests]) {
+    sums.resize(sums.len().max(requests.len()), TierRequests::default());
+    for (sum, requests) in sums.iter_mut().zip(requests) {
+        sum.hits += requests.hits;
+        sum.peers += requests.peers;
+        sum.misses += requests.misses;
+    }
+}
+
+impl Jobs {
+    /// Returns whether every job copy trains, and its failures at given times have happened.
+    pub(crate) fn have_shown_all(&self) -> bool {
+        let shown = |job: &JobRun| {
+            let recovery = self.recoveries.are_shown(job.parts);
+            job.finished || job.steps.completed() > 0 && recovery
+        };
+        self.jobs.iter().all(shown)
+    }
+
+    /// Returns the part of a job copy's outcome so far from which the necessary length of the run is estimated.
+    pub(crate) fn so_far(&self, job: &JobRun) -> JobOutcome {
+        let loaders = &self.loaders[job.parts.loaders];
+        let keeps = loaders.iter().any(|loader| loader.caches.exist());
+        JobOutcome {
+            job: job.job,
+            start: job.start.seconds(),
+            steps: job.steps.so_far(job.parts.devices.len()),
+            cache: if keeps { vec![CacheRequests::default()] } else { Vec::new() },
+            recovery: self.recoveries.outcome(job.parts),
+            checkpoints: self.recoveries.begun(job.parts),
+            ..JobOutcome::default()
+        }
+    }
+}
+
+impl Jobs {
+    /// Returns the time that a GPU has computed as device `d` up to `now` [s]; if the device consists of several GPUs, the time
+    /// for each of them. If several learners share the GPU, excludes the time that is simulated as flows on the GPU.
+    pub(crate) fn gpu_seconds(&self, now: Time, d: DeviceId) -> f64 {
+        let device = &self.devices[d];
+        if self.jobs[device.job].plan.threads.is_some() {
+            return 0.0;
+        }
+        if !self.loaders[device.loader].gpus.shared.is_empty() {
+            return device.times.updated;
+        }
+        let open =
+            if device.state == State::Busy { now.since(device.since).seconds() } else { 0.0 };
+        device.times.busy + device.times.updated + open
+    }
+}

@@ -1,0 +1,264 @@
+//! The interpreter: it runs the program of each device, one op after the other.
+
+use super::op::Op;
+use super::spread::{ParallelDevice, Spread};
+use crate::communication::Communicator;
+use crate::device::{Device, Position, State};
+use crate::env::{Delay, Env};
+use crate::ids::{CommunicatorId, DeviceId, Ids, PartId};
+use crate::job::jobs::Jobs;
+
+/// How an op has begun.
+enum Begun {
+    /// The op takes no time of its own: it starts an activity, or begins a wait that may end at once.
+    Asked,
+    /// The op takes time; [`Jobs::end_op`] is called at its end.
+    Busy,
+}
+
+impl Jobs {
+    pub(in crate::job) fn spread(&mut self, d: DeviceId) -> &mut Spread {
+        let job = self.devices[d].job;
+        &mut self.jobs[job].spread
+    }
+
+    pub(in crate::job) fn part(&mut self, d: DeviceId) -> &mut ParallelDevice {
+        self.spread(d).part(d)
+    }
+
+    /// Returns the current op of device `d`.
+    #[inline(always)]
+    pub(in crate::job) fn op_of(&self, d: DeviceId) -> Option<Op> {
+        let Device { job, program, next, op: Position { at, .. }, .. } = self.devices[d];
+        self.jobs[job].plan.programs.op(program, next, at)
+    }
+
+    /// Runs the ops of device `d` one after the other, up to one that takes time or waits.
+    pub(in crate::job) fn run_program(&mut self, env: &mut Env, d: DeviceId) {
+        while let Some(op) = self.op_of(d) {
+            if !self.devices[d].op.waits
+                && let Begun::Busy = self.begin_op(env, d, op)
+            {
+                return;
+            }
+            if !self.is_ready(d, op) {
+                return self.begin_wait(env, d, op);
+            }
+            self.end_wait(env.now, d, op);
+            self.devices[d].op.at += 1;
+        }
+    }
+
+    /// Ends the current op of device `d`, which took time, and goes on with the program.
+    #[inline]
+    pub(in crate::job) fn end_op(&mut self, env: &mut Env, d: DeviceId) {
+        self.devices[d].op.at += 1;
+        self.run_program(env, d);
+    }
+
+    /// Ends the current op of device `d`, unless the device's job has ended meanwhile.
+    pub(crate) fn op_over(&mut self, env: &mut Env, d: DeviceId) {
+        if self.devices[d].state != State::Off {
+            self.end_op(env, d);
+        }
+    }
+
+    /// Continues the program of device `d` if it waits, since the input that it waits for may have come.
+    pub(in crate::job) fn wake_program(&mut self, env: &mut Env, d: DeviceId) {
+        match self.devices[d].op {
+            Position { waits: false, .. } => {}
+            // The device has not begun the step, and may have to wait for a checkpoint.
+            Position { at: 0, .. } => self.try_start(env, d),
+            Position { .. } => self.run_program(env, d),
+        }
+    }
+
+    #[inline]
+    fn begin_op(&mut self, env: &mut Env, d: DeviceId, op: Op) -> Begun {
+        match op {
+            Op::TakeBatch => {
+                self.next_batch(env, d);
+                return Begun::Busy;
+            }
+            Op::Compute { share, compress } => {
+                let delay = self.time_of_batch(d, share, compress);
+                // What only compresses runs no kernels of the model.
+                self.compute_for(env, d, (delay, share > 0.0), "compute");
+                return Begun::Busy;
+            }
+            Op::ComputePass { pass, share } => {
+                let delay = self.time_of_micro_batch(d, share);
+                self.compute_for(env, d, (delay, true), pass.name());
+                return Begun::Busy;
+            }
+            Op::Update { seconds, roots } => {
+                if self.devices[d].model < roots {
+                    self.compute_for(env, d, (Delay::once(seconds), false), "compute");
+                    return Begun::Busy;
+                }
+            }
+            Op::GoOn => {
+                self.go_on(env, d);
+                return Begun::Busy;
+            }
+            Op::EndStep => {
+                self.end_step(env, d);
+                return Begun::Busy;
+            }
+            Op::CountStep => {
+                self.count_step(env, d);
+                if self.devices[d].state == State::Off {
+                    // The step was the last one of the device's job.
+                    return Begun::Busy;
+                }
+            }
+            Op::AwaitAverage if self.begin_average_wait(env, d) => return Begun::Busy,
+            Op::AwaitOwnAverage if self.begin_own_average_wait(env, d) => return Begun::Busy,
+            Op::Correct => {
+                self.draw_model(env, d);
+                return Begun::Busy;
+            }
+            Op::Launch if !self.begin_launch(env, d) => return Begun::Busy,
+            Op::AwaitPull if self.begin_pull_wait(env, d) => return Begun::Busy,
+            Op::AwaitLaunch if self.begin_launch_wait(env, d) => return Begun::Busy,
+            Op::Offer { piece } => {
+                self.offer_gradients(env, d, piece);
+                if self.devices[d].state == State::Off {
+                    // A push to servers ended at once, and with it the device's job.
+                    return Begun::Busy;
+                }
+            }
+            // The learners of a GPU receive what a root broadcasts together: the first one begins to.
+            Op::Start(Communicator::Data | Communicator::ExpertData, _)
+                if self.devices[d].learner > 0 => {}
+            Op::Push { .. } | Op::Start(..) => {
+                self.begin_exchange_of(env, d, op);
+                if self.devices[d].state == State::Off {
+                    // A push to servers ended at once, and with it the device's job.
+                    return Begun::Busy;
+                }
+            }
+            Op::Send(input) => self.send_part(env, d, input),
+            Op::Swap { out, into } => self.begin_swap(env, d, [into, out]),
+            Op::Launch
+            | Op::AwaitPull
+            | Op::AwaitLaunch
+            | Op::AwaitAverage
+            | Op::AwaitOwnAverage
+            | Op::Receive(_)
+            | Op::Await(..)
+            | Op::AwaitSwap => {}
+        }
+        Begun::Asked
+    }
+
+    /// Begins the exchange that `op` stands for: a collective, or a push to parameter servers.
+    #[inline]
+    pub(in crate::job) fn begin_exchange_of(&mut self, env: &mut Env, d: DeviceId, op: Op) {
+        match op {
+            Op::Push { experts } => self.push_bucket(env, d, experts),
+            Op::Start(communicator, number) => {
+                let step = self.devices[d].next;
+                for c in self.communicators_of(d, communicator) {
+                    self.communicators.start(env, c, (step, number..number + 1), d);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins the wait of device `d` for the input of `op`, unless the device waits already.
+    fn begin_wait(&mut self, env: &mut Env, d: DeviceId, op: Op) {
+        let device = &mut self.devices[d];
+        if device.op.waits {
+            return;
+        }
+        device.state = State::Idle;
+        if device.op.at > 0 {
+            device.since = env.now;
+        }
+        // Before its first op, the device has waited since the end of its last step.
+        device.op.waits = true;
+        let name = match op {
+            Op::Receive(_) => "bubble",
+            Op::AwaitSwap => "swap",
+            _ => "communication",
+        };
+        self.trace_device(env, d, name);
+    }
+
+    /// Returns whether device `d` has the input that `op` needs.
+    fn is_ready(&mut self, d: DeviceId, op: Op) -> bool {
+        match op {
+            Op::Receive(input) => !self.part(d).received[input.number()].is_empty(),
+            Op::AwaitSwap => self.part(d).swapping == 0,
+            Op::Await(communicator, number) => {
+                let step = self.devices[d].next;
+                let mut all = self.communicators_of(d, communicator).iter();
+                all.all(|c| self.communicators.all[c].over(step) >= number)
+            }
+            Op::TakeBatch
+            | Op::Launch
+            | Op::AwaitPull
+            | Op::Compute { .. }
+            | Op::ComputePass { .. }
+            | Op::Push { .. }
+            | Op::Offer { .. }
+            | Op::Send(_)
+            | Op::Start(..)
+            | Op::Update { .. }
+            | Op::Swap { .. }
+            | Op::CountStep
+            | Op::AwaitAverage
+            | Op::Correct
+            | Op::AwaitOwnAverage
+            | Op::AwaitLaunch
+            | Op::GoOn
+            | Op::EndStep => true,
+        }
+    }
+
+    /// Returns the time that device `d` needs for the share `share` of a step on a whole batch, plus the time `compress` for
+    /// compressing gradients.
+    fn time_of_batch(&self, d: DeviceId, share: f64, compress: f64) -> Delay {
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
+        let mut delay = job.plan.stage_times[PartId::new(device.stage)];
+        if job.has_smaller_batch() {
+            delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
+        }
+        let slowness = self.loaders[device.loader].gpus.slowness;
+        if slowness != 1.0 {
+            delay = Delay::once(delay.span.seconds() * slowness);
+        }
+        if share != 1.0 || compress != 0.0 {
+            delay = Delay::once(delay.span.seconds() * share + compress);
+        }
+        delay
+    }
+
+    /// Returns the time that device `d` needs for the share `share` of a step on a micro-batch.
+    fn time_of_micro_batch(&mut self, d: DeviceId, share: f64) -> Delay {
+        let device = &self.devices[d];
+        let (model, step, j) = (device.model, device.next, device.job);
+        let job = &mut self.jobs[j];
+        let missing = job.missing(model, step);
+        let (batch, law) = (job.plan.batch - missing, job.plan.step);
+        let spread = &job.spread;
+        let seconds =
+            spread.step_of.micro_batch(&law, batch as f64, spread.micro_batches) / spread.speed;
+        Delay::once(seconds * share * spread.part_of(d).slowness)
+    }
+
+    /// Returns the communicators of kind `name` in which device `d` takes part: one communicator for all GPUs of the device, or
+    /// one for each GPU.
+    pub(in crate::job) fn communicators_of(
+        &self,
+        d: DeviceId,
+        name: Communicator,
+    ) -> Ids<CommunicatorId> {
+        let job = &self.jobs[self.devices[d].job];
+        let spread = job.spread.get(d);
+        spread.map_or(job.parts.communicators, |part| part.communicators[name])
+    }
+}

@@ -1,0 +1,120 @@
+//! The ops that programs consist of.
+
+pub(crate) use forebay_scenario::Pass;
+
+use crate::communication::{ByStepKind, Communicator, Cycle, StepKind};
+use crate::ids::{IdVec, ProgramId};
+
+/// An operation of a rank, or a wait.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Op {
+    /// Takes the next batch from the device's loader once the model copy may begin the step; if the trainer copies batches, has
+    /// the batch copied to the device.
+    TakeBatch,
+    /// Begins the trainer's host-side work on the node's cores.
+    Launch,
+    /// Waits until all parameters for this step have been pulled from the servers.
+    AwaitPull,
+    /// Computes a share of a step on a whole batch, and then compresses gradients for the given time [s].
+    Compute { share: f64, compress: f64 },
+    /// Computes a pass or a part of one. `share` is the computation's share of the time that a micro-batch takes on all stages.
+    ComputePass { pass: Pass, share: f64 },
+    /// Pushes the next bucket of the device's gradients of experts, or of other gradients, to the parameter servers.
+    Push { experts: bool },
+    /// Offers the gradients of a piece of the step to the collectives of all model copies, or to the parameter servers.
+    Offer { piece: u32 },
+    /// Waits until an input from another stage has arrived: of a micro-batch, or of a whole batch.
+    Receive(Input),
+    /// Sends a result to the stage that needs it.
+    Send(Input),
+    /// Starts the collective with the given number in a communicator; the numbers begin anew in each step. The collective begins
+    /// when all members have started it.
+    Start(Communicator, u32),
+    /// Waits until the given number of collectives of a communicator are over in this step.
+    Await(Communicator, u32),
+    /// Updates parameters for the given time [s] on devices of the first `roots` model copies; others do nothing.
+    Update { seconds: f64, roots: u32 },
+    /// Starts to copy `out` bytes to the node's memory and `into` bytes from there [B].
+    Swap { out: f64, into: f64 },
+    /// Waits until the copies that the last swap started are done.
+    AwaitSwap,
+    /// Counts the step as done. The device goes on to its next step only after further ops.
+    CountStep,
+    /// Waits for the average of the reference models that follows the device's previous correction.
+    AwaitAverage,
+    /// Waits for the average that follows the device's last correction, unless learners go on meanwhile.
+    AwaitOwnAverage,
+    /// Moves the device's model towards the reference model of its GPU (a correction).
+    Correct,
+    /// Waits for the end of the trainer's host-side work.
+    AwaitLaunch,
+    /// Goes on to the next step at once. The step left behind has been counted, or counts once the parameter servers have added
+    /// its gradients.
+    GoOn,
+    /// Ends the step, which counts.
+    EndStep,
+}
+
+impl Op {
+    /// The end of a step after which a learner's model is averaged with others.
+    pub(in crate::job) const AVERAGE: [Op; 5] =
+        [Op::CountStep, Op::AwaitAverage, Op::Correct, Op::AwaitOwnAverage, Op::GoOn];
+}
+
+/// Gradients that a device offers: the learners of a GPU sum them first, and then the GPU exchanges the sum.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Offered {
+    /// Size of the gradients before compression [B].
+    pub(in crate::job) bytes: f64,
+    /// Time to compress the sum [s]; 0 if the device has compressed its own gradients.
+    pub(in crate::job) compress: f64,
+    pub(in crate::job) exchange: Handover,
+}
+
+/// How a GPU begins to exchange gradients that were offered to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Handover {
+    /// By the op of a single bucket.
+    Op(Op),
+    /// By the buckets with these numbers, from `first` up to, but without, `end`: all are pushed to parameter servers, if there are
+    /// any, and started as collectives of all model copies, if there are any.
+    Buckets { first: u32, end: u32 },
+}
+
+/// What one stage of a model copy sends to another for a micro-batch or for a whole batch: activations, or their gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Input {
+    /// The receiving stage.
+    pub(crate) stage: u32,
+    /// The chunk of the receiving stage that needs the input.
+    pub(in crate::job) chunk: u32,
+    /// Whether the input is gradients of activations, which go backward.
+    pub(in crate::job) back: bool,
+}
+
+impl Input {
+    /// Returns the index of this input among all that its stage receives.
+    pub(in crate::job) fn number(self) -> usize {
+        2 * self.chunk as usize + usize::from(self.back)
+    }
+}
+
+/// The programs of a job copy, for each kind of step, indexed by number.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    cycle: Cycle,
+    of: ByStepKind<IdVec<ProgramId, Vec<Op>>>,
+}
+
+impl Programs {
+    /// Returns the programs of a job copy whose steps follow `cycle`; `of` returns the programs of a kind of step.
+    pub(crate) fn new(cycle: Cycle, of: impl Fn(StepKind) -> Vec<Vec<Op>>) -> Programs {
+        Programs { cycle, of: ByStepKind::of(cycle, |kind| of(kind).into_iter().collect()) }
+    }
+
+    /// Returns op number `at` of program number `program` in `step`; `None` after the last op.
+    #[inline(always)]
+    pub(in crate::job) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {
+        self.of[self.cycle.kind(step)][ProgramId::new(program)].get(at as usize).copied()
+    }
+}

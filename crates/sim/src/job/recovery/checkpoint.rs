@@ -1,0 +1,508 @@
+//! Checkpoints: a job copy's state at the end of a step is written to a storage, over the links that data and gradients use
+//! too.
+//!
+//! Training waits until a checkpoint is written; if it is asynchronous, only until its state is copied aside. An asynchronous one
+//! that falls due while an earlier one is not yet written is never left out: training waits for the earlier one, or the state
+//! joins a queue, or both are written together ([`WhenBusy`]). A failure destroys the checkpoints that are not yet written.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use forebay_engine::fluid::GroupId;
+use forebay_engine::{Span, Time};
+use forebay_metrics::Segment;
+use forebay_report::{Cause, RecoveryOutcome, StallCause};
+use forebay_scenario::{Every, WhenBusy};
+
+use super::state::JobState;
+use super::tables::Recoveries;
+use crate::device::{Device, State};
+use crate::env::{ActivityId, Delay, Env, Event, broken};
+use crate::ids::{CheckpointId, DeviceId, JobId, RecoveryId, Slab, WriteId};
+use crate::job::jobs::Jobs;
+
+/// The checkpoints of a job copy.
+#[derive(Debug)]
+pub(crate) struct CheckpointRun {
+    pub(in crate::job) job: JobId,
+    pub(in crate::job) recovery: RecoveryId,
+    settings: CheckpointSettings,
+    /// Time at which the next checkpoint is due, if checkpoints are periodic in time; otherwise `due_steps` is the number of
+    /// steps after which it is due.
+    due: Time,
+    due_steps: u64,
+    /// Start of the current wait of training for a checkpoint; `None` if training does not wait.
+    waits: Option<Time>,
+    /// Whether a checkpoint is due, and training waits until the one before is written.
+    postponed: bool,
+    /// State that is being copied aside, and time when that began.
+    copying: Option<(Saved, Time)>,
+    /// Checkpoints that are being written or wait for their turn, in the order of their states.
+    pending: VecDeque<WriteId>,
+    /// Number of pending checkpoints after each new one since the last restart.
+    backlog: Vec<u64>,
+    /// Start of the current transfers, and the overlap time at each shared place at that moment; `None` if nothing is being
+    /// transferred.
+    transfers: Option<(Time, Vec<Span>)>,
+}
+
+/// When a job copy is checkpointed, and what each checkpoint writes.
+#[derive(Debug)]
+pub(crate) struct CheckpointSettings {
+    /// The places that checkpoints are written to, if other job copies may write there too; otherwise empty.
+    pub(crate) shared: Vec<WritePlace>,
+    pub(crate) every: Every,
+    pub(crate) writers: Vec<StatePart>,
+    pub(crate) asynchronous: bool,
+    pub(crate) when_busy: WhenBusy,
+    pub(crate) pause: Delay,
+}
+
+impl CheckpointRun {
+    /// Returns the checkpoints of job copy `job` before the first one.
+    pub(crate) fn new(
+        job: JobId,
+        recovery: RecoveryId,
+        settings: CheckpointSettings,
+    ) -> CheckpointRun {
+        CheckpointRun {
+            job,
+            recovery,
+            settings,
+            due: Time::ZERO,
+            due_steps: 0,
+            waits: None,
+            postponed: false,
+            copying: None,
+            pending: VecDeque::new(),
+            backlog: Vec::new(),
+            transfers: None,
+        }
+    }
+
+    /// Returns whether the job waits for a checkpoint.
+    pub(in crate::job) fn is_waited_for(&self) -> bool {
+        self.waits.is_some()
+    }
+
+    /// Schedules the next checkpoint one interval later, counted from `now`, when training goes on, or from the `steps` complete
+    /// steps of the last state.
+    pub(in crate::job) fn schedule(&mut self, now: Time, steps: u64) {
+        match self.settings.every {
+            Every::Seconds(seconds) => self.due = now + Span::from_seconds(seconds),
+            Every::Steps(every) => self.due_steps = steps.saturating_add(every),
+        }
+    }
+
+    /// Returns whether a checkpoint is due at `now`, after `steps` complete steps. Ranks that train by themselves may end a step
+    /// while others wait for a checkpoint; the next one is then due at the end of a later step.
+    fn is_due(&self, now: Time, steps: u64) -> bool {
+        self.waits.is_none()
+            && match self.settings.every {
+                Every::Seconds(_) => now >= self.due,
+                Every::Steps(_) => steps >= self.due_steps,
+            }
+    }
+
+    /// Returns whether a new checkpoint has to wait until the one before is written.
+    fn is_busy(&self) -> bool {
+        self.settings.when_busy == WhenBusy::Wait && !self.pending.is_empty()
+    }
+
+    /// Cancels all checkpoints that are not yet written; the transfers of `writes` have been cancelled.
+    pub(in crate::job) fn abandon(&mut self, writes: &mut Slab<WriteId, Write>) {
+        self.pending.drain(..).for_each(|w| writes.remove(w));
+        (self.copying, self.waits, self.postponed) = (None, None, false);
+        self.backlog.clear();
+    }
+
+    /// Adds checkpoint `w` to those that are not yet written.
+    fn push(&mut self, w: WriteId, books: &mut RecoveryOutcome) {
+        self.pending.push_back(w);
+        if self.settings.asynchronous {
+            let pending = self.pending.len() as u64;
+            self.backlog.push(pending);
+            books.backlog = books.backlog.max(pending);
+            let held = StatePart::most_on_a_node(&self.settings.writers) * pending as f64;
+            books.backlog_bytes = books.backlog_bytes.max(held);
+        }
+    }
+
+    /// Records in `books` the checkpoints that are not written when the run ends, and how their number grew.
+    pub(in crate::job) fn close(&self, books: &mut RecoveryOutcome) {
+        let begun = self.backlog.len();
+        books.unwritten = self.pending.len() as u64;
+        books.backlog_half_way = self.backlog.get(begun / 2).copied().unwrap_or(0);
+        books.backlog_at_end = self.backlog.last().copied().unwrap_or(0);
+    }
+}
+
+impl Jobs {
+    /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due and the step left a state to save; returns
+    /// true if the job copy waits for it.
+    pub(in crate::job) fn save_if_due(&mut self, env: &mut Env, j: JobId) -> bool {
+        let job = &self.jobs[j];
+        !job.parts.checkpoints.is_empty() && job.has_state() && self.begin_checkpoint_if_due(env, j)
+    }
+
+    /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due; returns true if the job copy waits for
+    /// it, or for the one before.
+    #[inline(never)]
+    pub(in crate::job) fn begin_checkpoint_if_due(&mut self, env: &mut Env, j: JobId) -> bool {
+        let Some(c) = self.jobs[j].parts.checkpoints.first() else { return false };
+        let steps = self.steps_to_save(j);
+        let checkpoint = &mut self.recoveries.checkpoints[c];
+        if !checkpoint.is_due(env.now, steps) {
+            return false;
+        }
+        checkpoint.waits = Some(env.now);
+        if checkpoint.is_busy() {
+            checkpoint.postponed = true;
+            self.trace_saving(env, j);
+            return true;
+        }
+        self.copy_state(env, c)
+    }
+
+    /// Returns the number of steps of job copy `j` that a checkpoint would contain if it began now.
+    fn steps_to_save(&self, j: JobId) -> u64 {
+        let job = &self.jobs[j];
+        let averaged = self.communicators.averaged_steps(job.parts.averages);
+        averaged.unwrap_or(job.steps.completed())
+    }
+
+    /// Begins to copy the state of a job copy aside, or to write it if that takes no time; returns whether training waits.
+    fn copy_state(&mut self, env: &mut Env, c: CheckpointId) -> bool {
+        let checkpoint = &self.recoveries.checkpoints[c];
+        let (j, begun) = (checkpoint.job, checkpoint.waits.unwrap_or(env.now));
+        let pause = checkpoint.settings.pause;
+        let recovery = checkpoint.recovery;
+        self.recoveries.all[recovery].begun.push(begun.seconds());
+        let saved = Saved { begun, ..Saved::new(self.state(j, self.steps_to_save(j)), env.now) };
+        self.recoveries.checkpoints[c].copying = Some((saved, env.now));
+        if pause.span.0 > 0 {
+            self.trace_saving(env, j);
+            env.after(pause, Event::Waited(ActivityId::Checkpoint(c)));
+            return true;
+        }
+        self.write_checkpoint(env, c);
+        self.recoveries.checkpoints[c].is_waited_for()
+    }
+
+    /// Shows in the timeline that devices of job copy `j` wait for a checkpoint.
+    fn trace_saving(&mut self, env: &mut Env, j: JobId) {
+        for d in self.jobs[j].parts.devices {
+            if matches!(self.devices[d].state, State::Idle | State::AwaitingParameters) {
+                self.trace_device(env, d, Cause::Checkpoint.name());
+            }
+        }
+    }
+
+    /// Ends the pause in which the state of a job copy was copied, and begins to write it.
+    pub(crate) fn checkpoint_paused(&mut self, env: &mut Env, c: CheckpointId) {
+        let since = self.recoveries.checkpoints[c].waits;
+        self.write_checkpoint(env, c);
+        if let (Some(since), false) = (since, self.recoveries.checkpoints[c].is_waited_for()) {
+            self.end_checkpoint_wait(env, c, since);
+        }
+    }
+
+    /// Begins to write the state that was copied aside, or queues it behind checkpoints that are not yet written, and decides
+    /// whether the job copy waits for it.
+    fn write_checkpoint(&mut self, env: &mut Env, c: CheckpointId) {
+        let all = &mut self.recoveries;
+        let checkpoint = &mut all.checkpoints[c];
+        let Some((mut saved, since)) = checkpoint.copying.take() else {
+            return broken("a state is copied aside before it is written");
+        };
+        saved.ready = env.now;
+        checkpoint.schedule(env.now, saved.state.steps);
+        let w = all.writes.add(Write { checkpoint: c, saved, since, left: 0 });
+        checkpoint.push(w, &mut all.all[checkpoint.recovery].books);
+        if checkpoint.settings.asynchronous {
+            checkpoint.waits = None;
+        }
+        if checkpoint.settings.when_busy != WhenBusy::Queue || checkpoint.pending.len() == 1 {
+            self.begin_write(env, w);
+        }
+    }
+
+    /// Begins the transfers of checkpoint `w`.
+    fn begin_write(&mut self, env: &mut Env, w: WriteId) {
+        let c = self.recoveries.writes[w].checkpoint;
+        let checkpoint = &mut self.recoveries.checkpoints[c];
+        let settings = &checkpoint.settings;
+        let left = StatePart::move_all(&settings.writers, env, ActivityId::Write(w));
+        self.recoveries.writes[w].left = left;
+        if left > 0 {
+            return self.recoveries.begin_writing(env.now, c);
+        }
+        if !settings.asynchronous {
+            checkpoint.waits = None;
+        }
+        self.end_write(env, w);
+    }
+
+    /// Ends one transfer of checkpoint `w`.
+    #[cold]
+    pub(crate) fn checkpoint_moved(&mut self, env: &mut Env, w: WriteId) {
+        let write = &mut self.recoveries.writes[w];
+        write.left -= 1;
+        if write.left > 0 {
+            return;
+        }
+        let c = write.checkpoint;
+        let checkpoint = &mut self.recoveries.checkpoints[c];
+        match checkpoint.waits {
+            Some(since) if checkpoint.postponed => {
+                self.end_write(env, w);
+                self.begin_postponed(env, c, since);
+            }
+            Some(since) if !checkpoint.settings.asynchronous => {
+                checkpoint.waits = None;
+                checkpoint.schedule(env.now, write.saved.state.steps);
+                write.saved.ready = env.now;
+                self.end_write(env, w);
+                self.end_checkpoint_wait(env, c, since);
+            }
+            // Training goes on, or waits while a later state is copied aside.
+            Some(_) | None => self.end_write(env, w),
+        }
+    }
+
+    /// Ends checkpoint `w`, which is written, and begins the next one in the queue.
+    fn end_write(&mut self, env: &mut Env, w: WriteId) {
+        let c = self.recoveries.writes[w].checkpoint;
+        self.recoveries.saved(env.now, w);
+        let checkpoint = &self.recoveries.checkpoints[c];
+        let next = checkpoint.pending.front().copied();
+        if let Some(next) = next.filter(|_| checkpoint.settings.when_busy == WhenBusy::Queue) {
+            self.begin_write(env, next);
+        }
+    }
+
+    /// Begins the checkpoint for which training has waited since `since`, because the one before was being written.
+    fn begin_postponed(&mut self, env: &mut Env, c: CheckpointId, since: Time) {
+        let checkpoint = &mut self.recoveries.checkpoints[c];
+        checkpoint.postponed = false;
+        if self.jobs[checkpoint.job].finished {
+            checkpoint.waits = None;
+            return;
+        }
+        let books = &mut self.recoveries.all[checkpoint.recovery].books;
+        books.postponed += 1;
+        books.postponed_seconds += env.now.since(since).seconds();
+        if !self.copy_state(env, c) {
+            self.end_checkpoint_wait(env, c, since);
+        }
+    }
+
+    /// Lets the devices of a job copy that waited for a checkpoint since `since` go on: first records the waits of all, and then
+    /// lets each begin its next step or go on with its step.
+    fn end_checkpoint_wait(&mut self, env: &mut Env, c: CheckpointId, since: Time) {
+        let j = self.recoveries.checkpoints[c].job;
+        if self.jobs[j].finished {
+            return;
+        }
+        let devices = self.jobs[j].parts.devices.iter();
+        let held: Vec<DeviceId> = devices.filter(|d| self.is_held(*d)).collect();
+        for d in &held {
+            self.end_saving(env, *d, since);
+        }
+        self.begin_collectives(env, j);
+        for d in held {
+            match self.devices[d].state {
+                State::AwaitingParameters => self.run_program(env, d),
+                _ => self.try_start(env, d),
+            }
+        }
+    }
+
+    /// Returns whether device `d` stands still while its job copy waits for a checkpoint: it is idle, or has all parameters for
+    /// its step.
+    fn is_held(&self, d: DeviceId) -> bool {
+        let Device { state, op, .. } = self.devices[d];
+        match state {
+            State::Idle => !op.waits || op.at == 0,
+            State::AwaitingParameters => self.has_parameters(d),
+            State::Off
+            | State::Starving
+            | State::Loading
+            | State::Launching
+            | State::Busy
+            | State::Averaging => false,
+        }
+    }
+
+    /// Records the wait of device `d` for a checkpoint that began at `since`, and what it waited for before.
+    fn end_saving(&mut self, env: &mut Env, d: DeviceId, since: Time) {
+        let Device { job: j, since: from, .. } = self.devices[d];
+        if from < since {
+            self.end_wait_until(env, since, d);
+        }
+        let cause = StallCause::own(Cause::Checkpoint);
+        self.jobs[j].steps.add_stall(Segment { start: from.max(since), end: env.now, cause });
+        self.devices[d].since = env.now;
+    }
+}
+
+/// The state from which a job copy would restart.
+#[derive(Debug, Clone, Default)]
+pub(in crate::job) struct Saved {
+    pub(in crate::job) state: JobState,
+    /// Time when the job copy was in this state; `ready` is the time when training went on from there.
+    pub(in crate::job) begun: Time,
+    pub(in crate::job) ready: Time,
+}
+
+impl Saved {
+    /// Returns a saved state that needs no writing: the state at `now`.
+    pub(in crate::job) fn new(state: JobState, now: Time) -> Saved {
+        Saved { state, begun: now, ready: now }
+    }
+
+    /// Returns the stalls of a device that restarts from this state at `now`: they cover the time from the `end` of its last
+    /// step on. A state whose copy had to wait may contain steps that ended after it was due.
+    pub(in crate::job) fn waits(&self, end: Time, now: Time) -> [Segment; 3] {
+        let wait = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
+        [
+            wait(end, self.begun, Cause::Fault),
+            wait(self.begun.max(end), self.ready, Cause::Checkpoint),
+            wait(self.ready, now, Cause::Fault),
+        ]
+    }
+}
+
+/// The part of each checkpoint that a node writes, or that it reads after a failure.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StatePart {
+    /// Number of the node in its job copy; nodes of parameter servers come after the others.
+    pub(crate) node: u32,
+    pub(crate) bytes: f64,
+    /// Route of the bytes between the node and the storage; `None` if nothing limits their rate.
+    pub(crate) way: Option<GroupId>,
+}
+
+impl StatePart {
+    /// Begins to move `parts`; returns the number of transfers in progress.
+    pub(in crate::job) fn move_all(
+        parts: &[StatePart],
+        env: &mut Env,
+        activity: ActivityId,
+    ) -> u32 {
+        let ways = parts.iter().filter_map(|part| Some((part.way?, part.bytes)));
+        let flows = ways.map(|(way, bytes)| env.network.start(env.now, way, bytes, activity));
+        flows.count() as u32
+    }
+
+    /// Returns the bytes of the node with the most [B].
+    pub(in crate::job) fn most_on_a_node(parts: &[StatePart]) -> f64 {
+        let mut nodes = BTreeMap::<u32, f64>::new();
+        parts.iter().for_each(|part| *nodes.entry(part.node).or_default() += part.bytes);
+        nodes.into_values().fold(0.0, f64::max)
+    }
+}
+
+/// A checkpoint whose state is kept until it is written.
+#[derive(Debug)]
+pub(in crate::job) struct Write {
+    pub(in crate::job) checkpoint: CheckpointId,
+    pub(in crate::job) saved: Saved,
+    /// Time when its state began to be copied aside or, without a pause, to be written.
+    pub(in crate::job) since: Time,
+    /// Number of its transfers in progress; 0 while it waits for its turn.
+    pub(in crate::job) left: u32,
+}
+
+/// A storage that checkpoints are written to: one that all nodes share, or one inside node `node`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WritePlace {
+    pub(crate) storage: usize,
+    pub(crate) node: Option<u32>,
+}
+
+/// The number of job copies that transfer checkpoints to one place, and how long two or more did so at once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::job) struct WriteOverlap {
+    copies: u32,
+    /// Time until `since` in which two or more did so.
+    together: Span,
+    since: Time,
+}
+
+impl WriteOverlap {
+    /// Returns the time until `now` in which two or more job copies transferred checkpoints.
+    fn together(&self, now: Time) -> Span {
+        let more = if self.copies >= 2 { now.since(self.since) } else { Span::ZERO };
+        self.together + more
+    }
+
+    /// Changes the number of job copies at `now`.
+    fn change(&mut self, now: Time, by: i32) {
+        let (copies, together) = (self.copies.saturating_add_signed(by), self.together(now));
+        *self = WriteOverlap { copies, together, since: now };
+    }
+}
+
+impl Recoveries {
+    /// Records that a job copy transfers checkpoints `c` from `now` on, unless it does so already.
+    pub(in crate::job) fn begin_writing(&mut self, now: Time, c: CheckpointId) {
+        let checkpoint = &mut self.checkpoints[c];
+        if checkpoint.transfers.is_some() {
+            return;
+        }
+        let together = checkpoint.settings.shared.iter().map(|place| {
+            let overlap = self.overlaps.entry(*place).or_default();
+            overlap.change(now, 1);
+            overlap.together(now)
+        });
+        checkpoint.transfers = Some((now, together.collect()));
+    }
+
+    /// Records that a job copy does not transfer checkpoints `c` any more, if it did.
+    pub(in crate::job) fn end_writing(&mut self, now: Time, c: CheckpointId) {
+        let checkpoint = &mut self.checkpoints[c];
+        let Some((since, together)) = checkpoint.transfers.take() else { return };
+        if checkpoint.settings.shared.is_empty() {
+            return;
+        }
+        let books = &mut self.all[checkpoint.recovery].books;
+        books.transfer_seconds += now.since(since).seconds();
+        let mut longest = 0.0_f64;
+        for (place, before) in checkpoint.settings.shared.iter().zip(together) {
+            let overlap = self.overlaps.entry(*place).or_default();
+            longest = longest.max(overlap.together(now).seconds() - before.seconds());
+            overlap.change(now, -1);
+        }
+        books.overlap_seconds += longest;
+    }
+
+    /// Counts the transfers that are in progress when the run ends.
+    pub(crate) fn end_transfers(&mut self, now: Time) {
+        for c in self.checkpoints.ids() {
+            self.end_writing(now, c);
+        }
+    }
+
+    /// Makes the written state `w` the state from which its job copy would restart, unless a newer one is.
+    pub(in crate::job) fn saved(&mut self, now: Time, w: WriteId) {
+        let Write { checkpoint: c, ref mut saved, since, .. } = self.writes[w];
+        let saved = std::mem::take(saved);
+        self.writes.remove(w);
+        let checkpoint = &mut self.checkpoints[c];
+        checkpoint.pending.retain(|pending| *pending != w);
+        if checkpoint.pending.is_empty() {
+            self.end_writing(now, c);
+        }
+        let checkpoint = &self.checkpoints[c];
+        let of = checkpoint.recovery;
+        let recovery = &mut self.all[of];
+        recovery.books.checkpoints += 1;
+        recovery.books.written +=
+            checkpoint.settings.writers.iter().map(|of| of.bytes).sum::<f64>();
+        recovery.books.writing_seconds += now.since(since).seconds();
+        if saved.state.steps >= recovery.saved.state.steps {
+            recovery.saved = saved;
+        }
+        self.record_progress(of);
+    }
+}

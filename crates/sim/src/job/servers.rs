@@ -1,0 +1,307 @@
+//! Pushes to parameter servers and pulls from them, on the same network as the data.
+
+use forebay_engine::{Span, Time};
+
+use super::jobs::Jobs;
+use super::tally::Tally;
+use crate::communication::{Around, Exchange, Parcel, ServerRun, ServerWorker};
+use crate::device::State;
+use crate::env::{ActivityId, Delay, Env, Event, broken};
+use crate::ids::{DeviceId, Ids, JobId, MessageId, ServerWorkerId, ServersId};
+
+/// What is complete once a step of an independently training model copy has been counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    /// A part of a step of the job.
+    Part,
+    /// A step of the job.
+    Step,
+    /// The job.
+    Job,
+}
+
+impl Jobs {
+    /// Returns the workers that exchange with parameter servers for device `d`; none if its job has no servers.
+    fn workers_of(&self, d: DeviceId) -> Ids<ServerWorkerId> {
+        self.communicators.workers_of.get(d).copied().unwrap_or_default()
+    }
+
+    /// Returns the exchange with parameter servers and the number of each worker that exchanges for device `d`.
+    pub(super) fn exchanges_of(&self, d: DeviceId) -> impl Iterator<Item = (&ServerRun, u32)> {
+        let all = &self.communicators;
+        let workers = all.workers[self.workers_of(d)].iter();
+        workers.map(|of| (&all.servers[of.servers], of.worker))
+    }
+
+    /// Returns whether device `d` has all parameters for its next step.
+    pub(super) fn has_parameters(&self, d: DeviceId) -> bool {
+        let next = self.devices[d].next;
+        self.exchanges_of(d).all(|(servers, worker)| servers.may_begin(worker, next))
+    }
+
+    /// Records that device `d` begins to compute for its step.
+    pub(super) fn begin_exchange(&mut self, now: Time, d: DeviceId) {
+        let next = self.devices[d].next;
+        for w in self.workers_of(d) {
+            let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
+            self.communicators.servers[servers].begin(now, worker, next);
+        }
+    }
+
+    /// Lets the workers of job copy `j` pull their first parameters, if it has servers; after a failure only workers that are not
+    /// too far ahead may pull.
+    pub(super) fn pull_all(&mut self, env: &mut Env, j: JobId) {
+        for s in self.jobs[j].parts.servers {
+            let servers = &mut self.communicators.servers[s];
+            let (workers, shards) = (servers.begin_all(), servers.all());
+            for worker in workers {
+                for shard in shards.clone() {
+                    self.pull(env, s, worker, shard);
+                }
+            }
+        }
+    }
+
+    /// Notes that device `d` has computed a piece of a step, whose gradients its GPU pushes as soon as it has those of all its
+    /// learners.
+    pub(super) fn note_offer(&mut self, env: &Env, d: DeviceId, piece: u32) {
+        if piece as usize + 1 == self.pieces_of(d) {
+            self.note_computed(env.now, d);
+        }
+    }
+
+    /// Notes that device `d` has computed gradients that its GPUs push.
+    fn note_computed(&mut self, now: Time, d: DeviceId) {
+        for w in self.workers_of(d) {
+            let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
+            self.communicators.servers[servers].has_computed(now, worker, d);
+        }
+    }
+
+    /// Pushes the next `made` buckets, whose gradients the GPU of device `d` has.
+    pub(super) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, made: u32) {
+        for w in self.workers_of(d) {
+            self.push_buckets(env, w, made);
+        }
+    }
+
+    /// Pushes the next bucket of device `d`, which has gradients of experts or of other parameters.
+    pub(super) fn push_bucket(&mut self, env: &mut Env, d: DeviceId, experts: bool) {
+        self.note_computed(env.now, d);
+        for w in self.workers_of(d) {
+            if self.communicators.workers[w].experts == experts {
+                self.push_buckets(env, w, 1);
+            }
+        }
+    }
+
+    /// Pushes the next `made` buckets of a worker.
+    fn push_buckets(&mut self, env: &mut Env, w: ServerWorkerId, made: u32) {
+        let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
+        for bucket in self.communicators.servers[servers].made(worker, made) {
+            if let Some(before) = self.communicators.servers[servers].queue(worker, bucket) {
+                self.push_after(env, w, before);
+            }
+        }
+    }
+
+    fn push_after(&mut self, env: &mut Env, w: ServerWorkerId, before: Span) {
+        if before.0 == 0 {
+            return self.push_next(env, w);
+        }
+        env.after(Delay { span: before, lane: None }, Event::Waited(ActivityId::Push(w)));
+    }
+
+    /// Pushes the first bucket that waits on a worker.
+    pub(crate) fn push_next(&mut self, env: &mut Env, w: ServerWorkerId) {
+        let ServerWorker { servers: s, worker, .. } = self.communicators.workers[w];
+        let servers = &mut self.communicators.servers[s];
+        if self.jobs[servers.job].finished {
+            return;
+        }
+        let Some((bucket, next)) = servers.unqueue(worker) else {
+            return broken("a push begins with a bucket that waits");
+        };
+        for shard in servers.of_bucket(bucket) {
+            self.carry(env, s, Parcel { worker, shard, pulled: false, moving: true });
+        }
+        if let Some(before) = next {
+            self.push_after(env, w, before);
+        }
+    }
+
+    fn pull(&mut self, env: &mut Env, s: ServersId, worker: u32, shard: u32) {
+        self.carry(env, s, Parcel { worker, shard, pulled: true, moving: true });
+    }
+
+    /// Sends a part of a bucket between a worker and a server, after all earlier parts on the same connection.
+    fn carry(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
+        let servers = &mut self.communicators.servers[s];
+        let server = servers.shard(parcel.shard).server;
+        if servers.lines.enter(parcel, server) {
+            self.set_out(env, s, parcel);
+            self.take_parcels(env, s);
+        }
+    }
+
+    fn set_out(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
+        let hop = self.communicators.servers[s].set_out(parcel);
+        let sent =
+            self.communicators.on_exchange(env, s, |exchange, around| exchange.carry(around, hop));
+        if let Some(m) = sent {
+            self.communicators.servers[s].parcels.insert(m, parcel);
+            self.free_line(env, s, m);
+        }
+    }
+
+    /// Runs `act` on message `m`, which belongs to an exchange with servers, and then handles all parts that have arrived.
+    fn parcel_got_on(
+        &mut self,
+        env: &mut Env,
+        m: MessageId,
+        act: impl FnOnce(&mut Exchange, &mut Around<'_>),
+    ) {
+        let Some(s) = self.communicators.servers_of_message(m) else {
+            return broken("the message belongs to an exchange with servers");
+        };
+        self.communicators.on_exchange(env, s, act);
+        self.free_line(env, s, m);
+        self.take_parcels(env, s);
+    }
+
+    /// Handles the end of a delay of message `m`, which belongs to an exchange with servers.
+    pub(crate) fn parcel_waited(&mut self, env: &mut Env, m: MessageId) {
+        self.parcel_got_on(env, m, |exchange, around| exchange.waited(around, m));
+    }
+
+    /// Handles the arrival of the bytes of message `m`, which belongs to an exchange with servers.
+    pub(crate) fn parcel_moved(&mut self, env: &mut Env, m: MessageId) {
+        self.parcel_got_on(env, m, |exchange, around| exchange.moved(around, m));
+    }
+
+    /// Sends the next part on the connection of message `m` if the message's bytes have left.
+    fn free_line(&mut self, env: &mut Env, s: ServersId, m: MessageId) {
+        let left = self.communicators.has_left(m);
+        let servers = &mut self.communicators.servers[s];
+        if left
+            && !self.jobs[servers.job].finished
+            && let Some(next) = servers.leaves(m)
+        {
+            self.set_out(env, s, next);
+        }
+    }
+
+    /// Handles all parts that have arrived.
+    fn take_parcels(&mut self, env: &mut Env, s: ServersId) {
+        while let Some(parcel) = self.communicators.take_parcel(s) {
+            self.trace_servers(env, s);
+            if self.jobs[self.communicators.servers[s].job].finished {
+                continue;
+            }
+            if parcel.pulled {
+                self.end_pull(env, s, parcel)
+            } else {
+                self.end_push(env, s, parcel)
+            }
+        }
+        self.trace_servers(env, s);
+    }
+
+    /// Handles the end of a push: the server has added the pushed part to its parameters.
+    fn end_push(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
+        let Parcel { worker, shard, .. } = parcel;
+        let (released, over) = self.communicators.servers[s].add(env.now, shard, worker);
+        if over && self.end_exchange(env, s, worker) {
+            return;
+        }
+        for worker in released {
+            self.pull(env, s, worker, shard);
+        }
+    }
+
+    /// Ends the step of each device of a worker whose gradients the servers have added, unless other GPUs of the device still
+    /// exchange; returns true if this ends the job. A checkpoint that is due begins only if a step of the job ends with that of
+    /// the worker's last device, so that all its learners have done the same exchanges.
+    fn end_exchange(&mut self, env: &mut Env, s: ServersId, worker: u32) -> bool {
+        let all = &self.communicators.servers;
+        let (j, step, devices) = (all[s].job, all[s].exchanged(worker), all[s].devices(worker));
+        let mut counted = Counted::Part;
+        for d in devices {
+            let mut all = self.exchanges_of(d);
+            if all.all(|(servers, worker)| servers.has_exchanged(worker, step)) {
+                drop(all);
+                counted = self.count_own_step(env, j, self.devices[d].model, step);
+            }
+            if counted == Counted::Job {
+                return true;
+            }
+        }
+        if counted == Counted::Step {
+            self.save_if_due(env, j);
+        }
+        false
+    }
+
+    /// Handles the end of a pull: a part of the parameters has arrived at a worker. If it was the last part, the worker's devices
+    /// go on, unless other GPUs of theirs still pull.
+    fn end_pull(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
+        let servers = &mut self.communicators.servers[s];
+        let (j, devices) = (servers.job, servers.devices(parcel.worker));
+        let held = self.recoveries.is_saving(self.jobs[j].parts.checkpoints);
+        if !servers.pulled(parcel.worker) || held {
+            return;
+        }
+        let waits = |d: &DeviceId| {
+            self.devices[*d].state == State::AwaitingParameters && self.has_parameters(*d)
+        };
+        let waiting: Vec<DeviceId> = devices.filter(waits).collect();
+        // All waits end before a device begins the next exchange.
+        for d in &waiting {
+            self.end_parameter_wait(env, env.now, *d);
+        }
+        for d in waiting {
+            self.run_program(env, d);
+        }
+    }
+
+    /// Ends `step` of model copy `model` of job copy `j`, whose model copies train by themselves; returns true if this ends the
+    /// job.
+    pub(super) fn end_own_step(&mut self, env: &mut Env, j: JobId, model: u32, step: u64) -> bool {
+        let counted = self.count_own_step(env, j, model, step);
+        if counted == Counted::Step {
+            self.save_if_due(env, j);
+        }
+        counted == Counted::Job
+    }
+
+    /// Counts `step` of a device of model copy `model`; the model copy's step is over when all its devices have ended it.
+    fn count_own_step(&mut self, env: &mut Env, j: JobId, model: u32, step: u64) -> Counted {
+        let job = &mut self.jobs[j];
+        let Tally::Apart(apart) = &mut job.tally else {
+            broken("model copies of servers count steps of their own");
+            return Counted::Part;
+        };
+        if !apart.arrive(model, step) {
+            return Counted::Part;
+        }
+        let samples = job.take_samples(model, step);
+        let Tally::Apart(apart) = &mut job.tally else {
+            broken("model copies of servers count steps of their own");
+            return Counted::Part;
+        };
+        job.steps.add_fresh(apart.end(model, step, samples));
+        let Some(samples) = apart.whole() else { return Counted::Part };
+        self.record_samples(env, j, samples);
+        if self.finish_if_over(env, j) { Counted::Job } else { Counted::Step }
+    }
+
+    /// Records in the timeline how many bytes are in transfer and by how many exchanges the fastest worker is ahead of the
+    /// slowest.
+    pub(super) fn trace_servers(&mut self, env: &mut Env, s: ServersId) {
+        let servers = &self.communicators.servers[s];
+        if let (Some(recorder), Some(tracks)) = (&mut env.recorder, servers.tracks) {
+            recorder.count(tracks.moving, env.now, servers.moving() as f64);
+            recorder.count(tracks.ahead, env.now, servers.lead() as f64);
+        }
+    }
+}

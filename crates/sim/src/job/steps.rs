@@ -1,0 +1,295 @@
+//! Steps: when a device begins a step, and when all devices have done it. What a device does in between is its `program`.
+//!
+//! A model copy is a chain of one or more devices (pipeline stages). Model copies that train together ([`Tally::Together`]) begin
+//! step `s` once step `s − window` is complete everywhere, where the window is the number of stages if they overlap and 1 if not.
+
+use forebay_model::random::Purpose;
+use forebay_report::QueueTotals;
+
+use super::jobs::Jobs;
+use super::tally::Tally;
+use crate::device::State;
+use crate::env::{Delay, Env, Event};
+use crate::ids::{DeviceId, JobId};
+
+impl Jobs {
+    /// Begins the training of job copy `j`.
+    pub(super) fn start_job(&mut self, env: &mut Env, j: JobId) {
+        self.begin_recovery(env, j);
+        self.set_going(env, j);
+    }
+
+    /// Starts the workers and devices of job copy `j`, at the beginning of training or after a restart.
+    pub(super) fn set_going(&mut self, env: &mut Env, j: JobId) {
+        for l in self.jobs[j].parts.loaders {
+            self.loaders.wake_all(l);
+        }
+        let learners = self.jobs[j].learners.number;
+        for d in self.jobs[j].parts.devices {
+            let device = &mut self.devices[d];
+            if device.learner < learners {
+                (device.state, device.since) = (State::Idle, env.now);
+            }
+        }
+        let job = &mut self.jobs[j];
+        job.learners.begin_window(env.now, job.steps.completed());
+        for l in self.jobs[j].parts.loaders {
+            if let Some(tuner) = &mut self.loaders[l].pacing.tuner {
+                tuner.start(env.now);
+            }
+            if let Some(requests) = &mut self.loaders[l].requests {
+                requests.start(env.now);
+                self.loaders.ask(env, l);
+            }
+        }
+        self.begin_collectives(env, j);
+        self.pull_all(env, j);
+        for d in self.jobs[j].parts.devices {
+            self.try_start(env, d);
+        }
+    }
+
+    /// Lets device `d` begin the program of its next step if the device is between steps and may begin, given how far other
+    /// devices are.
+    pub(super) fn try_start(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
+        let between = device.state == State::Idle && device.op.at == 0;
+        let held = self.recoveries.is_saving(job.parts.checkpoints);
+        let may = !job.is_beyond(device.next) && !held && job.may_begin(device.next);
+        if between && may {
+            self.run_program(env, d);
+        }
+    }
+
+    /// Lets device `d`, which may begin its next step, take its next batch, or keep its present batch for one more step.
+    pub(super) fn next_batch(&mut self, env: &mut Env, d: DeviceId) {
+        if self.jobs[self.devices[d].job].plan.window > 1 {
+            self.end_gate_wait(env.now, d);
+        }
+        let device = &mut self.devices[d];
+        if device.input.host.is_some() {
+            return self.next_of_host(env, d);
+        }
+        let job = &self.jobs[device.job];
+        let queue = &self.loaders[device.loader].queue;
+        if !job.plan.batches.interval.is_fresh(device.next, device.input.on_batch, queue.level()) {
+            return self.begin_on_batch(env, d);
+        }
+        device.input.on_batch = 0;
+        self.want_batch(env, d);
+    }
+
+    /// Begins a step of device `d` on the batch that it has taken.
+    pub(super) fn begin_on_batch(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        device.input.on_batch += 1;
+        if device.input.missing > 0 {
+            let (model, step, missing) = (device.model, device.next, device.input.missing);
+            self.jobs[device.job].add_smaller(model, step, missing);
+        }
+        self.end_op(env, d);
+    }
+
+    /// Begins a computation of device `d` that takes `delay` without jitter and faults; the timeline calls it `name`. `kernels`
+    /// says whether it runs kernels of the model, which may share the GPU with others.
+    pub(super) fn compute_for(
+        &mut self,
+        env: &mut Env,
+        d: DeviceId,
+        (mut delay, kernels): (Delay, bool),
+        name: &'static str,
+    ) {
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
+        if let Some(jitter) = &job.plan.jitter {
+            let (owner, entity) = (device.job.number() as u64, device.model as u64);
+            let mut generator = env.streams.at(Purpose::Jitter, owner, entity, device.next);
+            delay = Delay::once(delay.span.seconds() * jitter.draw(&mut generator));
+        }
+        let device = &mut self.devices[d];
+        delay = delay.at_pace(device.on_gpu.pace);
+        device.state = State::Busy;
+        device.since = env.now;
+        match job.plan.threads {
+            None if kernels && !self.loaders[device.loader].gpus.shared.is_empty() => {
+                self.compute_on_gpu(env, d, delay);
+            }
+            None => env.after(delay, Event::Stepped(d)),
+            Some(threads) => self.compute_on_cores(env, d, threads, delay),
+        }
+        self.trace_device(env, d, name);
+    }
+
+    /// Ends the computation of device `d`.
+    pub(crate) fn stepped(&mut self, env: &mut Env, d: DeviceId) {
+        if !self.end_threads(env, d) {
+            return;
+        }
+        let device = &mut self.devices[d];
+        if device.state == State::Off {
+            // The device's job ended while the device computed a step beyond the last one.
+            return;
+        }
+        let job = device.job;
+        device.times.busy += env.now.since(device.since).seconds();
+        self.jobs[job].steps.add_compute(device.since, env.now);
+        (device.state, device.since) = (State::Idle, env.now);
+        device.times.worked = env.now;
+        self.end_op(env, d);
+    }
+
+    /// Lets device `d` leave its step for the next one; returns the step.
+    fn leave_step(&mut self, env: &mut Env, d: DeviceId) -> u64 {
+        self.leave_input(d);
+        let device = &mut self.devices[d];
+        let step = device.next;
+        (device.op.at, device.next) = (0, step + 1);
+        (device.state, device.since) = (State::Idle, env.now);
+        step
+    }
+
+    /// Lets device `d` go on to its next step. The step that it leaves counts as done once the parameter servers have added its
+    /// gradients.
+    pub(super) fn go_on(&mut self, env: &mut Env, d: DeviceId) {
+        self.leave_step(env, d);
+        self.trace_device(env, d, "waiting");
+        self.try_start(env, d);
+    }
+
+    /// Ends the step of device `d`: device and trainer have finished.
+    pub(super) fn end_step(&mut self, env: &mut Env, d: DeviceId) {
+        let step = self.leave_step(env, d);
+        let device = &mut self.devices[d];
+        let (j, model) = (device.job, device.model);
+        self.trace_device(env, d, "waiting");
+        if self.arrive(j, step) {
+            self.complete_step(env, j, d);
+        } else if !self.jobs[j].trains_apart() || !self.end_own_step(env, j, model, step) {
+            self.try_start(env, d);
+        }
+    }
+
+    /// Counts the step of device `d`, which has finished it and stays in it.
+    pub(super) fn count_step(&mut self, env: &mut Env, d: DeviceId) {
+        self.leave_input(d);
+        let device = &mut self.devices[d];
+        (device.state, device.since) = (State::Idle, env.now);
+        let (j, step) = (device.job, device.next);
+        if self.arrive(j, step) {
+            self.complete_step(env, j, d);
+        }
+    }
+
+    /// Records that one more device of job copy `j` has finished `step`; returns whether all devices have, if they count steps
+    /// together.
+    fn arrive(&mut self, j: JobId, step: u64) -> bool {
+        match &mut self.jobs[j].tally {
+            Tally::Together(barrier) => barrier.arrive(step),
+            Tally::Apart(_) => false,
+        }
+    }
+
+    /// Handles the completion of a step by all devices of job copy `j`; `last` was the last device to finish.
+    fn complete_step(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
+        let job = &self.jobs[j];
+        let done = job.steps.completed() + 1;
+        let reduces = done.is_multiple_of(job.update.every);
+        if job.meets_after(done) {
+            self.account_for_ends(env, j, last);
+        }
+        if !reduces || !self.begin_gradient_wait(env, j) {
+            self.end_of_step(env, j);
+        }
+    }
+
+    /// Ends a step of job copy `j`, which all devices have finished: records the step, and then ends the job, begins a
+    /// checkpoint or goes on to the next step.
+    pub(super) fn end_of_step(&mut self, env: &mut Env, j: JobId) {
+        let job = &mut self.jobs[j];
+        let samples = job.samples_of_step();
+        let fresh = job.open.fresh.remove(&job.steps.completed()).unwrap_or_default();
+        job.steps.add_fresh(fresh);
+        self.record_samples(env, j, samples);
+        if self.jobs[j].is_in_step() {
+            // The stalls before this time have been recorded.
+            for d in self.jobs[j].parts.devices {
+                self.devices[d].since = env.now;
+            }
+        }
+        if self.finish_if_over(env, j) {
+            return;
+        }
+        let job = &self.jobs[j];
+        if job.learners.is_due(job.steps.completed()) {
+            self.look_at_throughput(env, j);
+        }
+        self.resume_learners(env, j);
+        if self.save_if_due(env, j) {
+            return;
+        }
+        self.next_step(env, j);
+    }
+
+    /// Ends job copy `j` if it has reached its goal; returns true if so.
+    pub(super) fn finish_if_over(&mut self, env: &mut Env, j: JobId) -> bool {
+        let job = &self.jobs[j];
+        let over = job.steps.completed() == job.plan.goal.steps
+            || job.steps.fresh() >= job.plan.goal.fresh;
+        if over {
+            self.finish_job(env, j);
+            if !self.waiting.is_empty() {
+                self.release_jobs(env);
+            }
+        }
+        over
+    }
+
+    /// Lets all devices of job copy `j` begin the next step, each as soon as it may.
+    pub(super) fn next_step(&mut self, env: &mut Env, j: JobId) {
+        let in_step = self.jobs[j].is_in_step();
+        self.begin_collectives(env, j);
+        for d in self.jobs[j].parts.devices {
+            if in_step {
+                self.devices[d].since = env.now;
+            }
+            self.try_start(env, d);
+        }
+    }
+
+    /// Records a complete step of job copy `j` on `samples` samples.
+    pub(super) fn record_samples(&mut self, env: &Env, j: JobId, samples: u64) {
+        let now = env.now;
+        let job = &mut self.jobs[j];
+        let mut queue = QueueTotals::default();
+        for loader in &mut self.loaders[job.parts.loaders] {
+            queue += QueueTotals { started: loader.progress.started, ..loader.queue.totals(now) };
+        }
+        job.steps.complete(now, samples, queue, env.calendar.past() + env.flows + env.before);
+    }
+
+    fn finish_job(&mut self, env: &mut Env, j: JobId) {
+        self.jobs[j].finished = true;
+        // A run that was cut off counts no unfinished job any more, but handles everything that ends at the same instant.
+        if self.must_finish(&self.jobs[j]) {
+            self.unfinished = self.unfinished.saturating_sub(1);
+        }
+        for l in self.jobs[j].parts.loaders {
+            let loader = &mut self.loaders[l];
+            loader.progress.stop();
+        }
+        self.close_open(j);
+        for d in self.jobs[j].parts.devices {
+            self.stop_waiting(env, d);
+            let device = &mut self.devices[d];
+            if device.state == State::Busy {
+                device.times.busy += env.now.since(device.since).seconds();
+            }
+            let idle = device.learner >= self.jobs[j].learners.number;
+            device.state = State::Off;
+            if !idle {
+                self.trace_device(env, d, "done");
+            }
+        }
+    }
+}

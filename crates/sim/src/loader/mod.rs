@@ -1,0 +1,25 @@
+//! Loaders: workers that read, process and hand over samples, stage by stage, up to the last buffer.
+
+mod caches;
+mod lineage;
+mod loader_run;
+mod loaders;
+mod pacing;
+mod prefetch;
+mod ranges;
+mod read;
+mod service;
+mod stages;
+mod worker;
+mod workers;
+
+pub(crate) use lineage::{Lineage, Passed};
+pub(crate) use loader_run::{
+    Caches, Features, LoaderGpus, LoaderPlace, LoaderProgress, LoaderRun, LoaderStages, Pacing,
+    Waiters,
+};
+pub(crate) use loaders::Loaders;
+pub(crate) use ranges::{Fetch, Fetches};
+pub(crate) use stages::StageRun;
+pub(crate) use worker::{Draw, Item, Work, Worker};
+pub(crate) use workers::Team;

@@ -1,0 +1,131 @@
+//! Prefetches from memory what the next events will need while the current one is handled, since the state of hundreds of jobs
+//! fits in no cache near the core. Prefetching changes nothing that is simulated.
+
+use forebay_engine::prefetch;
+
+use super::loader_run::LoaderRun;
+use super::loaders::Loaders;
+use super::stages::StageRun;
+use crate::env::{ActivityId, Env, Event};
+use crate::ids::{IdVec, LoaderId, StageId, StationId, WorkerId};
+
+/// Minimum number of workers whose state does not fit the CPU's caches.
+const MANY: usize = 4096;
+
+/// Returns the worker that an event is about, if it is about one.
+fn worker_of(event: Option<Event>) -> Option<WorkerId> {
+    match event? {
+        Event::Computed(w)
+        | Event::Opened(ActivityId::Worker(w))
+        | Event::Waited(ActivityId::Worker(w)) => Some(w),
+        _ => None,
+    }
+}
+
+impl Loaders {
+    /// Turns prefetching on for the rest of the run, if there are so many workers that prefetching pays.
+    pub(crate) fn look_ahead(&mut self) {
+        self.is_far = self.workers.len() >= MANY;
+        if self.is_far {
+            self.readers = readers(&self.loaders, &self.stages);
+        }
+    }
+
+    /// Prefetches state for the next four events of the calendar. For the fourth event it is the worker; for the third, the
+    /// worker's stage, timeline and loader; for the second, the station, the route and the next sample size; for the first, the
+    /// flows on the route.
+    pub(crate) fn fetch_for_events(&self, env: &Env) {
+        if let Some(w) = worker_of(env.calendar.peek_event(3)) {
+            self.fetch_worker(w);
+        }
+        if let Some(w) = worker_of(env.calendar.peek_event(2)) {
+            self.fetch_beside(w);
+            self.loaders[self.workers[w].loader].prefetch();
+        }
+        if let Some(w) = worker_of(env.calendar.peek_event(1)) {
+            let loader = &self.loaders[self.workers[w].loader];
+            self.fetch_station(env, w);
+            if let Some(group) = loader.mount.group {
+                env.network.prefetch(group);
+            }
+            let turn = loader.place.in_job(loader.progress.started);
+            self.storages.sizes[loader.source.dataset].prefetch(loader.place.owner(), turn);
+        }
+        if let Some(w) = worker_of(env.calendar.peek_event(0))
+            && let Some(group) = self.loaders[self.workers[w].loader].mount.group
+        {
+            env.network.prefetch_flows(group);
+        }
+    }
+
+    /// Prefetches the state that will be needed at the second of the next two flow completions.
+    pub(crate) fn fetch_for_flows(&self, env: &Env) {
+        let Some((group, activity)) = env.network.peek_second() else { return };
+        if let ActivityId::Worker(w) = activity {
+            self.fetch_worker(w);
+        }
+        let Some(reader) = self.readers.get(group.index()) else { return };
+        let Some(reader) = reader else { return };
+        prefetch(&self.stages[reader.stage]);
+        if let Some(station) = reader.station {
+            prefetch(&env.stations[station]);
+        }
+    }
+
+    #[inline]
+    fn fetch_worker(&self, w: WorkerId) {
+        prefetch(&self.workers[w]);
+        prefetch(&self.workers[w].request);
+    }
+
+    /// Prefetches the stage and the timeline of worker `w`, which itself was prefetched before.
+    #[inline]
+    fn fetch_beside(&self, w: WorkerId) {
+        let worker = &self.workers[w];
+        prefetch(&self.stages[worker.stage]);
+        worker.timeline.prefetch();
+    }
+
+    /// Fetches the station of worker `w` into the CPU cache; the worker's stage is there already.
+    #[inline]
+    fn fetch_station(&self, env: &Env, w: WorkerId) {
+        if let Some((station, _)) = self.stages[self.workers[w].stage].cores.slots() {
+            prefetch(&env.stations[station]);
+        }
+    }
+}
+
+/// The stage that reads through a group of flows, and the station of the stage's cores, if it has one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reader {
+    stage: StageId,
+    station: Option<StationId>,
+}
+
+/// Returns for each group of flows the stage that reads through it.
+fn readers(
+    loaders: &IdVec<LoaderId, LoaderRun>,
+    stages: &IdVec<StageId, StageRun>,
+) -> Vec<Option<Reader>> {
+    let mut readers = Vec::new();
+    for loader in loaders {
+        let Some(group) = loader.mount.group else { continue };
+        let stage = loader.stages.first();
+        let station = stages[stage].cores.slots().map(|(station, _)| station);
+        if readers.len() <= group.index() {
+            readers.resize(group.index() + 1, None);
+        }
+        readers[group.index()] = Some(Reader { stage, station });
+    }
+    readers
+}
+
+impl LoaderRun {
+    /// Prefetches the fields of the loader that every sample needs.
+    #[inline]
+    fn prefetch(&self) {
+        prefetch(self);
+        prefetch(&self.source);
+        self.queue.prefetch();
+    }
+}

@@ -1,0 +1,359 @@
+//! Job copies and their devices.
+
+use std::collections::BTreeMap;
+
+use forebay_engine::{Span, Time};
+use forebay_metrics::{Steps, Timeline};
+use forebay_model::random::{Purpose, Sampler, Streams};
+use forebay_report::{Cause, StallCause};
+use forebay_scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, Launch, Stop};
+
+use super::Builder;
+use super::cores::{OnCores, speed_alone};
+use super::parallel::Stages;
+use super::sync::{Synchronised, pieces, reduces_every};
+use crate::communication::{Cycle, StepKind};
+use crate::device::{CpuThreads, Device, Host, LaunchRun, Launching, Trainer};
+use crate::env::Delay;
+use crate::ids::{DeviceId, IdVec, Ids, JobId, LoaderId, PartId, Parts, RankId, TrainerId};
+use crate::job::{
+    Apart, Barrier, Batches, Exchange, JobRun, LearnersRun, OpenSteps, Pieces, Plan, Programs,
+    Replica, Spread, Tally, UpdateRun, Waiting, replica,
+};
+
+/// A job copy being built.
+pub(in crate::run) struct JobCopy<'s> {
+    pub(in crate::run) job: &'s Job,
+    /// Index of the job.
+    pub(in crate::run) index: usize,
+    /// Id of the job copy.
+    pub(in crate::run) number: JobId,
+    pub(in crate::run) start: Time,
+    pub(in crate::run) goal: Goal,
+    /// Least known length of the time series that reports show, 0 if unknown [s]; `None` for all but the first copy of a job.
+    pub(in crate::run) recorded: Option<f64>,
+}
+
+impl Builder<'_> {
+    /// Adds copy number `copy` of job `index`, on nodes from `node` on.
+    pub(in crate::run) fn job_copy(&mut self, index: usize, copy: u32, node: u32) {
+        let job = &self.scenario.jobs[index];
+        let start = job.start + self.gaps(index, copy);
+        let lasts = match self.scenario.run.stop {
+            Stop::Duration(end) if job.stop.is_none() && job.after.is_empty() => end - start,
+            _ => 0.0,
+        };
+        let of = JobCopy {
+            job,
+            index,
+            number: self.parts.jobs.next_id(),
+            start: Time::from_seconds(start),
+            goal: self.scenario.goal(job),
+            recorded: (copy == 0).then_some(lasts),
+        };
+        if !job.after.is_empty() {
+            let (job, after) = (of.number, job.after.clone());
+            let delay = Delay::once(of.start.seconds());
+            self.parts.waiting.push(Waiting { job, after, delay });
+        }
+        self.take_gpus(index, node);
+        self.node = node;
+        let mut run = self.job_run(&of, index, copy);
+        let staging = self.parts.stagings.stagings.next_id();
+        let (loader, device) = (self.parts.loaders.loaders.next_id(), self.parts.devices.next_id());
+        let mut on_cores = Vec::new();
+        for rank in 0..job.nodes {
+            self.node = node + rank;
+            let name = format!("{}[{copy}] node {}", job.name, self.node);
+            let process = self.env.recorder.as_mut().map(|recorder| recorder.process(name));
+            self.staging(&of, rank);
+            for _ in 0..job.loaders_on(rank) {
+                let number = self.parts.loaders.loaders.next_id() - loader;
+                let cores = self.loader(&of, number, rank, process);
+                on_cores.push((self.node, cores));
+                self.devices(&of, number, process);
+            }
+        }
+        self.note_gpus(job, (node, device));
+        run.parts.trainers = self.trainers(&of, (node, device), &on_cores);
+        let communicator = self.parts.communicators.all.next_id();
+        let servers = self.parts.communicators.servers.next_id();
+        let servers_of_job = job.sync.as_ref().filter(|sync| sync.servers.is_some());
+        let mut cut = Pieces::default();
+        let mut ways_of_ranks = servers_of_job.map(|sync| {
+            cut = pieces(sync, job.averages_parameters());
+            Box::new(self.ways(&of, sync.transport, node))
+        });
+        self.servers_of_copies(&of, copy, device);
+        self.recovery(&of, &mut run.parts, (node, loader), ways_of_ranks.as_deref());
+        if let Some(Synchronised { pieces, update, ways }) = self.sync(&of, copy, (node, device)) {
+            (cut, run.update, ways_of_ranks) = (pieces, update, Some(ways));
+        }
+        let averages = self.parts.communicators.averages.next_id();
+        self.parts.communicators.averages.extend(self.averages(job, node));
+        run.parts.averages = self.parts.communicators.averages.ids_from(averages);
+        let known = if job.parallelism.is_some() { ways_of_ranks.take() } else { None };
+        match self.parallel(&of, copy, (node, device), known.map(|ways| *ways)) {
+            None => {
+                run.plan.programs = replica_programs(job, &run, &cut);
+                let offers = cut.offers(job.sums_gradients());
+                run.plan.offers = run.plan.stage_times.iter().map(|_| offers.clone()).collect();
+            }
+            Some(Stages { spread, ways, programs, offers }) => {
+                (run.spread, ways_of_ranks) = (spread, Some(Box::new(ways)));
+                (run.plan.programs, run.plan.offers) = (programs, offers);
+            }
+        }
+        run.parts.servers = self.parts.communicators.servers.ids_from(servers);
+        run.parts.communicators = self.parts.communicators.all.ids_from(communicator);
+        run.parts.stagings = self.parts.stagings.stagings.ids_from(staging);
+        run.parts.loaders = self.parts.loaders.loaders.ids_from(loader);
+        run.parts.devices = self.parts.devices.ids_from(device);
+        if run.stages() > 1 && job.parallelism.is_none() {
+            run.spread.add_stages(run.parts.devices, run.parts.communicators);
+        }
+        if self.env.recorder.is_none() && run.waits_alone() {
+            run.parts.loaders.iter().for_each(|l| self.sum_up(l));
+        }
+        self.parts.communicators.ways.push(ways_of_ranks);
+        self.parts.jobs.push(run);
+    }
+
+    /// Lets the workers of loader `l`, which feeds one device, record only the sums of their activities instead of a timeline,
+    /// if no stall needs the timeline. No stall needs it if the loader has a single stage (no worker waits for another one),
+    /// the loader does not poll (devices find batches at once), and the loader notifies timelines of each wait that begins.
+    fn sum_up(&mut self, l: LoaderId) {
+        let loader = &self.parts.loaders[l];
+        if loader.stages.all.len() > 1 || loader.pacing.polling.is_some() || !loader.waiters.tells {
+            return;
+        }
+        let workers = loader.stages.workers;
+        let workers = &mut self.parts.loaders.workers[workers];
+        workers.iter_mut().for_each(|worker| worker.timeline = Timeline::summed());
+    }
+
+    /// Returns the time from the start of the first copy of job `index` to the start of copy number `copy` [s].
+    fn gaps(&self, index: usize, copy: u32) -> f64 {
+        let job = &self.scenario.jobs[index];
+        if job.arrivals == Arrivals::Regular || job.stagger == 0.0 {
+            return job.stagger * f64::from(copy);
+        }
+        let sampler = Sampler::new(&Distribution::Exponential { mean: job.stagger });
+        let streams = Streams::new(self.scenario.run.seed, self.replication);
+        let gap = |i: u32| {
+            sampler.draw(&mut streams.at(Purpose::JobArrival, index as u64, 0, u64::from(i)))
+        };
+        (0..copy).map(gap).sum()
+    }
+
+    /// Returns the state of a job copy that has no loaders and devices yet.
+    fn job_run(&mut self, of: &JobCopy, index: usize, copy: u32) -> JobRun {
+        let job = of.job;
+        // These are the times on the first nodes; `slowness` is the factor for nodes that differ from them.
+        let node = &self.scenario.cluster.node;
+        let threads = match job.device {
+            Processor::Accelerator => None,
+            Processor::Cpu { threads } => {
+                Some(CpuThreads { number: threads, speed: speed_alone(node, threads) })
+            }
+        };
+        let speed = if threads.is_none() { node.gpu_speed } else { 1.0 };
+        let stage_times = self.stage_times(job, speed);
+        let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
+        let stages = if overlap { stage_times.len() as u64 } else { 1 };
+        // A learner that trains on has at most one average less than the slowest one.
+        let window = job.averaging().map_or(stages, |of| 2 * of.period);
+        let spread = self.spread_inside(job);
+        let models = job.ranks().saturating_mul(job.learners.first());
+        let tally = match job.servers() {
+            Some(servers) => {
+                let parts = stage_times.len().max(1) as u32;
+                Tally::Apart(Apart::new((models, parts), servers.slack != Some(0)))
+            }
+            None => Tally::Together(Barrier::new(
+                models.saturating_mul(stage_times.len().max(1) as u32),
+                window.max(job.interval()) as u32,
+            )),
+        };
+        let plan = Plan {
+            batch: job.batch,
+            batches: Batches { interval: job.batch_interval, ahead: steps_ahead(job) },
+            step: job.step.law(),
+            stage_times,
+            jitter: job.step.jitter.as_ref().map(Sampler::new),
+            programs: Programs::default(),
+            offers: IdVec::default(),
+            threads,
+            launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),
+            goal: of.goal,
+            window,
+            period: job.interval(),
+            counts_late: job.interval() > 1 || job.averaging().is_some(),
+            gate: match job.averaging() {
+                Some(_) => StallCause::peer(Cause::Compute),
+                None => StallCause::own(Cause::Bubble),
+            },
+        };
+        JobRun {
+            job: index,
+            copy,
+            start: of.start,
+            parts: Parts::default(),
+            plan,
+            update: UpdateRun::new(Span::ZERO, false, reduces_every(job)),
+            learners: LearnersRun::new(job.learners),
+            spread,
+            open: OpenSteps::default(),
+            tally,
+            finished: false,
+            steps: steps_of(job, of.start),
+        }
+    }
+
+    /// Returns how the stages of a model copy on the node being built send each other the activations of whole batches.
+    fn spread_inside(&mut self, job: &Job) -> Spread {
+        let Some(pipeline) = &job.pipeline else { return Spread::default() };
+        let latency = self.here().intra.latency;
+        let inside = Some(self.recurring(latency));
+        Spread { ranks: 1, bytes: pipeline.activations, inside, ..Spread::default() }
+    }
+
+    /// Returns the factor by which steps take longer on accelerators of node `node` than on those of the cluster's first nodes.
+    pub(in crate::run) fn slowness(&self, job: &Job, node: u32) -> f64 {
+        let cluster = &self.scenario.cluster;
+        match job.device {
+            Processor::Accelerator => cluster.slowness(cluster.node_at(node), job.peak),
+            Processor::Cpu { .. } => 1.0,
+        }
+    }
+
+    /// Returns the time of each pipeline stage before jitter, on devices of relative speed `speed`.
+    fn stage_times(&mut self, job: &Job, speed: f64) -> IdVec<PartId, Delay> {
+        let seconds = |share| job.step.seconds(job.batch as f64) * share / speed;
+        job.shares().iter().map(|share| self.recurring(seconds(*share))).collect()
+    }
+
+    /// Adds the devices that the most recently added loader feeds; this loader has number `rank` in the job copy.
+    fn devices(&mut self, of: &JobCopy, rank: u32, process: Option<u32>) {
+        let l = self.parts.loaders.loaders.next_id() - 1;
+        let (own, learners) = (of.job.copies_per_loader(), of.job.learners.most);
+        for (copy, learner) in (0..own).flat_map(|copy| (0..learners).map(move |l| (copy, l))) {
+            let gpu = rank * own + copy;
+            // The first learners of all GPUs get the numbers, and thus the random samples, that they have without further
+            // learners.
+            let model = learner * of.job.ranks() + gpu;
+            for stage in 0..of.job.shares().len() as u32 {
+                let stages = of.job.shares().len() as u32;
+                let program = model % of.job.programs_of_stage() * stages + stage;
+                let device = Device::new(of.number, l, model, stage);
+                let mut device = Device { learner, program, ..device };
+                let ahead = steps_ahead(of.job);
+                let host = (stage == 0 && ahead > 0).then(|| Box::new(Host::new(ahead)));
+                device.input.host = host;
+                device.track = self.track(process, || match learners {
+                    1 => format!("gpu {gpu}.{stage}"),
+                    _ => format!("gpu {gpu} learner {learner}"),
+                });
+                self.parts.devices.push(device);
+                self.places.nodes.push(self.node + of.job.node_of_stage(stage));
+            }
+        }
+    }
+}
+
+/// Returns the maximum number of steps for which hosts take batches beyond the step in progress.
+fn steps_ahead(job: &Job) -> u64 {
+    job.gpu.map_or(0, |gpu| gpu.ahead.into())
+}
+
+/// Returns the programs of model copies that compute on whole batches, in the pieces `cut`.
+fn replica_programs(job: &Job, run: &JobRun, cut: &Pieces) -> Programs {
+    let is_cut = !cut.all().is_empty() && job.averaging().is_none();
+    let pieces = Some(cut).filter(|_| is_cut);
+    let exchange = match (job.servers(), job.averaging(), pieces) {
+        (Some(_), ..) => Exchange::Servers,
+        (None, Some(_), _) => Exchange::Average,
+        (None, None, Some(_)) => Exchange::Collectives,
+        (None, None, None) => Exchange::None,
+    };
+    let (stages, launches) = (run.plan.stage_times.len(), job.launch.is_some());
+    let sums = job.sums_gradients();
+    let programs = |exchange, pieces| {
+        let of = |stage| replica(&Replica { stage, stages, launches, exchange, sums }, pieces);
+        (0..stages).map(of).collect()
+    };
+    // Model copies wait for the parameters that a root broadcasts after each exchange.
+    let (awaited, idle) = match exchange {
+        Exchange::Servers => (None, Exchange::Servers),
+        Exchange::Collectives | Exchange::None => (pieces, Exchange::None),
+        Exchange::Average => (None, Exchange::None),
+    };
+    let awaited = awaited.filter(|pieces| pieces.given() > 0);
+    Programs::new(cycle(job), |kind| match kind {
+        StepKind { exchanges: true, .. } => programs(exchange, pieces),
+        StepKind { adds: false, .. } => programs(idle, awaited),
+        _ => programs(idle, None),
+    })
+}
+
+/// Returns when the steps of a job's model copies update parameters and end with exchanges.
+pub(crate) fn cycle(job: &Job) -> Cycle {
+    match job.averaging() {
+        Some(averaging) => Cycle::new(averaging.period, job.accumulation),
+        None => Cycle::new(job.interval(), job.accumulation),
+    }
+}
+
+/// Returns the record of steps of a job that starts at `start`; at first only the initial number of learners is in use, which
+/// may be fewer than the maximum.
+fn steps_of(job: &Job, start: Time) -> Steps {
+    let mut steps = Steps::new(start);
+    steps.share_among(f64::from(job.learners.first()) / f64::from(job.learners.most));
+    steps
+}
+
+fn launch_run(launch: &Launch) -> LaunchRun {
+    let Launch { work, threads, overlap, .. } = launch;
+    LaunchRun { work: Sampler::new(work), threads: *threads, overlap: *overlap }
+}
+
+impl Builder<'_> {
+    /// Adds the trainers of all GPUs of a job copy if they use cores, and returns them. The job copy is on nodes from `begin` on
+    /// and has devices from `first` on; `loaders` holds, for each of its loaders, the node and how threads get cores there. The
+    /// trainers that work for the same loader on the same node have the interpreter's lock in common.
+    pub(in crate::run) fn trainers(
+        &mut self,
+        of: &JobCopy,
+        (begin, first): (u32, DeviceId),
+        loaders: &[(u32, OnCores)],
+    ) -> Ids<TrainerId> {
+        let (job, all) = (of.job, self.parts.trainers.next_id());
+        if job.launch.is_none() && job.device == Processor::Accelerator {
+            return self.parts.trainers.ids_from(all);
+        }
+        let nodes: IdVec<RankId, u32> = job.nodes_of_gpus().into_iter().collect();
+        let mut known = BTreeMap::new();
+        for (number, (node, on_node)) in (0..).zip(loaders) {
+            known.insert((number, *node), on_node.of_trainers(self, job));
+        }
+        let fed_by = job.copies_per_loader();
+        for d in self.parts.devices.ids_from(first) {
+            let device = &self.parts.devices[d];
+            let (gpu, model, stage) = (device.model % job.ranks(), device.model, device.stage);
+            let own = self.parts.trainers.next_id();
+            // Further learners have trainers of their own on the same GPUs.
+            let (gpus, numbers) = (job.stage_group(gpu, stage), job.stage_group(model, stage));
+            for (place, number) in gpus.gpus().zip(numbers.gpus()) {
+                let node = begin + nodes[RankId::new(place)];
+                let cores = *known.entry((gpu / fed_by, node)).or_insert_with(|| {
+                    self.node = node;
+                    self.on_cores(of, false).of_trainers(self, job)
+                });
+                self.parts.trainers.push(Trainer { device: d, number, cores });
+            }
+            let launching = Launching::of(self.parts.trainers.ids_from(own));
+            self.parts.devices[d].launching = Some(Box::new(launching));
+        }
+        self.parts.trainers.ids_from(all)
+    }
+}

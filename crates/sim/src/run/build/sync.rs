@@ -1,0 +1,278 @@
+//! Synchronisation of model copies: the routes between them, and how each bucket is reduced.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use forebay_collective::{Cost, Operation};
+use forebay_engine::Span;
+use forebay_engine::fluid::LinkId;
+use forebay_report::{Direction, Part, Resource};
+use forebay_scenario::{Bucket, Cluster, ENDLESS, IntraKind, Job, Members, NicsAt, Node, Sync};
+
+use super::Builder;
+use super::job::JobCopy;
+use crate::communication::{
+    Averages, Collectives, Communicator, CommunicatorRun, Cycle, Plan, Planned, RankRoutes, Ranks,
+    Sequence, SyncTracks,
+};
+use crate::ids::DeviceId;
+use crate::job::{Piece, Pieces, UpdateRun};
+
+/// The key of a link: what it is, and the node or rack where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::run) struct LinkPlace {
+    pub(in crate::run) what: Resource,
+    /// Number of the link among the links of the same sort at its node or rack.
+    pub(in crate::run) index: u32,
+    /// Number of the node or rack.
+    pub(in crate::run) of: u32,
+}
+
+impl LinkPlace {
+    /// Returns the place of the only link of this sort on a node.
+    pub(in crate::run) fn of_node(part: Part, node: u32) -> LinkPlace {
+        LinkPlace { what: Resource::node(part), index: 0, of: node }
+    }
+
+    /// Returns the place of the link of this sort at a GPU of a node.
+    pub(in crate::run) fn of_gpu(part: Part, node: u32, gpu: u32) -> LinkPlace {
+        LinkPlace { what: Resource::node(part), index: gpu, of: node }
+    }
+}
+
+/// How the model copies of a job copy synchronise by collectives.
+pub(in crate::run) struct Synchronised {
+    pub(in crate::run) pieces: Pieces,
+    pub(in crate::run) update: UpdateRun,
+    /// The routes between the model copies.
+    pub(in crate::run) ways: Box<RankRoutes>,
+}
+
+impl Builder<'_> {
+    /// Returns how the model copies of a job copy synchronise by collectives. The job copy has
+    /// number `copy` among the copies of its job, and is on nodes from `node` on with devices from `device` on. Returns `None`
+    /// if its model copies do not synchronise by collectives.
+    pub(in crate::run) fn sync(
+        &mut self,
+        of: &JobCopy,
+        copy: u32,
+        (node, device): (u32, DeviceId),
+    ) -> Option<Synchronised> {
+        let job = of.job;
+        let sync = job.sync.as_ref()?;
+        let alone = job.ranks() < 2 && !job.sums_gradients();
+        if alone || sync.servers.is_some() || job.parallelism.is_some() {
+            return None;
+        }
+        let ways = self.ways(of, sync.transport, node);
+        let nodes = node..node + job.nodes;
+        let all = &self.scenario.cluster;
+        let cluster = all.weakest(nodes.clone());
+        let step = job.step.seconds(job.batch as f64)
+            * all.step_factor(nodes.clone(), job.device, job.peak);
+        let [inside, across, shared] = costs(job, sync, &cluster);
+        let members = Members::new(0, 1, job.ranks());
+        let plan = Plan {
+            reduction: sync.reduction,
+            broadcast: sync.root.as_ref().map_or(sync.reduction, |root| root.broadcast),
+            measured: sync.measured.clone(),
+            fidelity: sync.fidelity,
+            fabric: job.fabric(&cluster),
+            inside,
+            across,
+            shared,
+            uniform: self.scenario.cluster.kinds(nodes).len() == 1
+                && is_uniform(job, sync, &cluster),
+            side_by_side: vec![members],
+            known: BTreeMap::new(),
+        };
+        let pieces = pieces(sync, job.averages_parameters());
+        let mut collectives = collectives(sync, step);
+        if job.ranks() < 2 {
+            // Nothing leaves the GPU, and no communication library is involved.
+            let at_once = |of: &mut Planned| (of.late, of.overhead) = (Span::ZERO, Span::ZERO);
+            collectives.iter_mut().for_each(at_once);
+        }
+        let collectives = Collectives::new(Cycle::EACH_STEP, |_| collectives.clone());
+        let (collectives, given) = (Arc::new(collectives), pieces.given());
+        let sequence = Sequence { collectives, each_step: false, given, fusion: sync.buffer };
+        let devices = self.parts.devices.next_id() - device;
+        let devices = Members::new(device.number(), 1, devices);
+        let ranks = Ranks { members, devices, starters: members.ranks };
+        let number = self.parts.communicators.all.next_id();
+        let mut communicator =
+            CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
+        communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
+        self.parts.communicators.all.push(communicator);
+        // A root updates parameters; without a root every device decompresses gradients.
+        let decompress = sync.decompress * sync.received(job.ranks());
+        let update = sync.root.as_ref().map_or(decompress, |root| root.update);
+        let update =
+            UpdateRun::new(Span::from_seconds(update), sync.root.is_some(), reduces_every(job));
+        Some(Synchronised { pieces, update, ways: Box::new(ways) })
+    }
+
+    /// Returns the averages of the models of a job copy on nodes from `node` on; `None` if its learners do not average
+    /// models.
+    pub(in crate::run) fn averages(&self, job: &Job, node: u32) -> Option<Averages> {
+        let averaging = job.averaging()?;
+        let all: f64 = job.sync.iter().flat_map(|sync| &sync.buckets).map(|b| b.bytes as f64).sum();
+        let bytes = job.model_on_each_gpu(if averaging.includes_bytes { 0.0 } else { all });
+        let weakest = self.scenario.cluster.weakest(node..node + job.nodes);
+        let bandwidth = weakest.node.gpu_memory_bandwidth;
+        let overlap = job.sync.as_ref().is_some_and(|sync| sync.overlap);
+        Some(Averages::new(averaging, overlap, &bytes, bandwidth))
+    }
+
+    /// Returns the timeline's tracks for gradient collectives and for gradients that wait for their collective; `None` if no
+    /// timeline is recorded.
+    fn sync_tracks(&mut self, process: &str) -> Option<SyncTracks> {
+        let process = self.env.recorder.as_mut()?.process(process.to_owned());
+        let reduction = self.track(Some(process), || "collectives".to_owned())?;
+        let waiting = self.track(Some(process), || "waiting [B]".to_owned())?;
+        Some(SyncTracks { reduction, waiting })
+    }
+
+    /// Returns the link at `place`, which all jobs on that node or rack share; adds the link at the first call.
+    pub(in crate::run) fn link_at(&mut self, place: LinkPlace, bandwidth: f64) -> LinkId {
+        self.node = place.of;
+        // Storage data use the first NIC of a node too.
+        match (place.what.part, place.index) {
+            (Part::Nic(Direction::In), 0) => return self.nic(bandwidth),
+            (Part::Nic(Direction::Out), 0) => return self.nic_out(bandwidth),
+            _ => {}
+        }
+        if let Some(known) = self.links.get(&place) {
+            return *known;
+        }
+        let link = self.own_link(place.what, bandwidth);
+        self.links.insert(place, link);
+        link
+    }
+}
+
+/// Returns the number of steps from one reduction of gradients to the next; [`ENDLESS`] if model copies average models instead.
+pub(in crate::run) fn reduces_every(job: &Job) -> u64 {
+    if job.averaging().is_some() { ENDLESS } else { job.interval() }
+}
+
+/// Returns whether a node has two cores for each of its ranks: one for a message that the rank sends, and one for a message
+/// that it receives.
+fn has_cores(node: &Node, job: &Job) -> bool {
+    let messages = 2 * u64::from(job.copies_per_node);
+    let alike = node.most_threads() == 1 && job.cpu.quota >= messages as f64;
+    alike && messages <= u64::from(node.cores)
+}
+
+/// Returns whether each rank has its own links on a `cluster` of equal nodes; only NICs may be shared, each by the same number
+/// of ranks.
+fn is_uniform(job: &Job, sync: &Sync, cluster: &Cluster) -> bool {
+    let host = sync.transport.via_host && cluster.node.pcie.is_finite();
+    let even = job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
+    let own_cores = sync.transport.cpu.is_none() || has_cores(&cluster.node, job);
+    let alike = job.copies_each.is_empty() && cluster.racks.is_none();
+    let one = job.copies_per_node == 1 && cluster.node.intra.tree.nics == NicsAt::Apart;
+    let apart = cluster.node.intra.kind == IntraKind::Switch || one;
+    apart && alike && own_cores && !host && even
+}
+
+/// Returns the cost of a transfer inside a node, of a transfer between nodes that has the NIC to itself, and of a transfer
+/// between nodes while all other ranks of the node transfer too.
+fn costs(job: &Job, sync: &Sync, cluster: &Cluster) -> [Cost; 3] {
+    let transport = &sync.transport;
+    let (gamma, cpu) = (1.0 / transport.sum, transport.cpu);
+    // Both ends spend this time, one after the other.
+    let cost = |latency: f64, rate: f64| Cost {
+        alpha: latency + 2.0 * cpu.per_message,
+        beta: 1.0 / rate + 2.0 * cpu.per_byte,
+        gamma,
+    };
+    let intra = &cluster.node.intra;
+    let to_nic = match intra.tree.nics {
+        NicsAt::Apart => f64::INFINITY,
+        NicsAt::Switches => intra.bandwidth,
+        NicsAt::Root => intra.least(),
+    };
+    let wire = cluster.nic.min(to_nic) * transport.efficiency;
+    let on_nic = f64::from(job.copies_per_node.div_ceil(cluster.node.nics));
+    let inside = cluster.node.intra.least().min(transport.per_stream_inside);
+    [
+        cost(transport.latency_inside, inside),
+        cost(transport.latency, wire.min(transport.per_stream)),
+        cost(transport.latency, (wire / on_nic).min(transport.per_stream)),
+    ]
+}
+
+/// Returns the collectives of a step of duration `step` [s]: first those of parameters, then those of gradients.
+pub(in crate::run) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
+    let run = |operation, bytes, tensors: u32, late| {
+        let overhead = Span::from_seconds(sync.transport.per_tensor * f64::from(tensors));
+        Planned { operation, bytes, late: Span::from_seconds(late), overhead, then: None }
+    };
+    let parameters = sync.root.iter().flat_map(|root| &root.parameters);
+    let out = parameters.map(|of| run(Operation::Broadcast, of.bytes, of.tensors, 0.0));
+    let back = sync.buckets.iter().map(|of| {
+        // A framework's cycle may end after the step has ended.
+        run(sync.operation(), of.bytes, of.tensors, (sync.ready(of) - 1.0).max(0.0) * step)
+    });
+    out.chain(back).collect()
+}
+
+/// Returns the pieces of a step that ends with an exchange; their shares sum to 1. `after` says whether the exchange averages
+/// parameters, which are complete only after the step.
+pub(in crate::run) fn pieces(sync: &Sync, after: bool) -> Pieces {
+    let parameters = sync.root.iter().flat_map(|root| &root.parameters);
+    let needed = until(parameters.map(|of| of.needed).collect());
+    let ready = |of: &Bucket| if after { 1.0 } else { sync.ready(of).min(1.0) };
+    let ready = from_then(sync.buckets.iter().map(ready).collect());
+    let mut ends: Vec<f64> = needed.iter().chain(&ready).copied().chain([1.0]).collect();
+    ends.retain(|end| *end > 0.0);
+    ends.sort_by(f64::total_cmp);
+    ends.dedup();
+    let (mut start, mut made, mut pieces) = (0.0, 0, Vec::new());
+    for end in ends {
+        let needs = needed.partition_point(|at| *at <= start);
+        let by_then = ready.partition_point(|at| *at <= end);
+        let ready = &sync.buckets[made..by_then];
+        let compress = ready.iter().map(|bucket| bucket.compress).sum();
+        let bytes = ready.iter().map(|bucket| bucket.raw as f64).sum();
+        let (needs, ready) = (needs as u32, ready.len() as u32);
+        pieces.push(Piece { share: end - start, compress, needs, made: ready, bytes });
+        (start, made) = (end, by_then);
+    }
+    Pieces::new(pieces, needed.len() as u32)
+}
+
+/// Returns the time by which each parameter bucket must have arrived, given the time when each bucket is used. A computation that
+/// waits for a bucket also waits for all buckets sent before it. So each bucket is needed no later than the buckets sent after
+/// it.
+fn until(mut needed: Vec<f64>) -> Vec<f64> {
+    let mut least = f64::INFINITY;
+    for at in needed.iter_mut().rev() {
+        least = least.min(*at);
+        *at = least;
+    }
+    needed
+}
+
+/// Returns the time from which each gradient bucket can be reduced. Buckets are reduced in order, so no bucket can be reduced
+/// earlier than the buckets before it.
+fn from_then(mut ready: Vec<f64>) -> Vec<f64> {
+    let mut most = 0.0_f64;
+    for at in &mut ready {
+        most = most.max(*at);
+        *at = most;
+    }
+    ready
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn need_and_ready_times_of_buckets_never_decrease_in_exchange_order() {
+        assert_eq!(until(vec![0.2, 0.0, 0.5, 0.3]), [0.0, 0.0, 0.3, 0.3]);
+        assert_eq!(from_then(vec![0.6, 0.9, 0.7, 1.0]), [0.6, 0.9, 0.9, 1.0]);
+    }
+}

@@ -1,0 +1,210 @@
+//! Shared resources (links, stations, limiters, tables, disk heads), grouped as reports show them, and the nodes' energy.
+
+use forebay_engine::fluid::{LinkId, LinkUse};
+use forebay_report::{EnergyOutcome, Owner, Part, Resource, ResourceOutcome};
+use forebay_scenario::{Cluster, Job, Power, Scenario, ServerPlace};
+
+use crate::communication::LinkUses;
+use crate::env::Env;
+use crate::ids::{DeviceId, DiskHeadId, IdVec, LimiterId, StationId, TableId};
+use crate::job::Jobs;
+use crate::storage::Site;
+
+/// A shared resource as reports show it: the similar resources of all nodes together.
+#[derive(Debug)]
+pub(super) struct ResourceRun {
+    pub(super) of: Resource,
+    pub(super) unit: &'static str,
+    /// Capacity of the first member.
+    pub(super) capacity: f64,
+    /// The members of the resource, each with its capacity relative to that of the first member.
+    pub(super) members: Vec<(Member, f64)>,
+    /// For each member, the number of its node or rack, if it belongs to one.
+    pub(super) nodes: Vec<u32>,
+}
+
+/// A member of a resource: a link, station, limiter, table or disk head.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Member {
+    Link(LinkId),
+    Station(StationId),
+    Limiter(LimiterId),
+    Table(TableId),
+    DiskHead(DiskHeadId),
+}
+
+impl Member {
+    /// Returns the member's use until now. `relative` is its capacity relative to `capacity`, that of the first member;
+    /// `beside` is the use of links by transfers that are simulated outside the network.
+    fn usage(
+        self,
+        site: &mut Site<'_>,
+        beside: &LinkUses,
+        (relative, capacity): (f64, f64),
+    ) -> LinkUse {
+        let Site { env, storages } = site;
+        let now = env.now;
+        match self {
+            Member::Link(link) => add(env.network.usage(now, link), beside.get(&link)),
+            Member::Limiter(limiter) => storages.limiters[limiter].usage(),
+            Member::DiskHead(head) => storages.disk_heads[head].usage(now),
+            Member::Table(table) => storages.tables[table].usage(now),
+            Member::Station(station) => {
+                let queue = &mut env.stations[station].queue;
+                let busy = queue.busy_seconds(now);
+                // A busy server uses its share of the capacity.
+                let served = busy * capacity * relative / f64::from(queue.servers());
+                LinkUse { busy, served, flow_seconds: queue.present_seconds(now) }
+            }
+        }
+    }
+}
+
+fn add(all: LinkUse, beside: Option<&LinkUse>) -> LinkUse {
+    let Some(beside) = beside else { return all };
+    LinkUse {
+        busy: all.busy + beside.busy,
+        served: all.served + beside.served,
+        flow_seconds: all.flow_seconds + beside.flow_seconds,
+    }
+}
+
+impl ResourceRun {
+    /// Returns the same resource with only the members on nodes of each group, and of none; empty if all members are alike.
+    fn by_group(&self, cluster: &Cluster) -> Vec<ResourceRun> {
+        if cluster.groups.is_empty() || self.of.owner != Owner::Node {
+            return Vec::new();
+        }
+        let mut groups: Vec<ResourceRun> = Vec::new();
+        for ((member, relative), node) in self.members.iter().zip(&self.nodes) {
+            let owner = cluster.group_index(*node).map_or(Owner::Node, Owner::Group);
+            let of = Resource { owner, ..self.of };
+            let known = groups.iter().position(|group| group.of == of).unwrap_or_else(|| {
+                let (capacity, unit) = (self.capacity * relative, self.unit);
+                let (members, nodes) = (Vec::new(), Vec::new());
+                groups.push(ResourceRun { of, unit, capacity, members, nodes });
+                groups.len() - 1
+            });
+            let group = &mut groups[known];
+            group.members.push((*member, self.capacity * relative / group.capacity));
+            group.nodes.push(*node);
+        }
+        if groups.len() > 1 { groups } else { Vec::new() }
+    }
+
+    /// Returns the resource's outcome until now.
+    fn outcome(
+        &self,
+        site: &mut Site<'_>,
+        beside: &LinkUses,
+        scenario: &Scenario,
+    ) -> ResourceOutcome {
+        let elapsed = site.env.now.seconds().max(f64::MIN_POSITIVE);
+        let usage = |(member, relative): &(Member, f64)| {
+            member.usage(site, beside, (*relative, self.capacity))
+        };
+        let uses: Vec<LinkUse> = self.members.iter().map(usage).collect();
+        let count = uses.len().max(1) as f64;
+        let utilisation = |served: f64| served / (self.capacity * elapsed);
+        // Bytes or seconds that each member would have served with the capacity of the first.
+        let shares: Vec<f64> =
+            uses.iter().zip(&self.members).map(|(u, (_, relative))| u.served / relative).collect();
+        ResourceOutcome {
+            of: self.of,
+            name: self.of.name(scenario),
+            count: uses.len() as u32,
+            capacity: self.capacity,
+            unit: self.unit,
+            utilisation: utilisation(shares.iter().sum::<f64>() / count),
+            utilisation_max: utilisation(shares.iter().copied().fold(0.0, f64::max)),
+            mean_flows: uses.iter().map(|u| u.flow_seconds).sum::<f64>() / count / elapsed,
+            served: uses.iter().map(|u| u.served).sum(),
+            groups: (self.by_group(&scenario.cluster).iter())
+                .map(|group| group.outcome(site, beside, scenario))
+                .collect(),
+        }
+    }
+}
+
+/// All shared resources, and the node of each device.
+#[derive(Debug, Default)]
+pub(super) struct Resources {
+    pub(super) all: Vec<ResourceRun>,
+    /// Node of each device.
+    pub(super) device_nodes: IdVec<DeviceId, u32>,
+}
+
+impl Resources {
+    /// Returns the outcome of each resource until now; `beside` is the use of links by transfers that are simulated outside
+    /// the network.
+    pub(super) fn outcomes(
+        &self,
+        site: &mut Site<'_>,
+        beside: &LinkUses,
+        scenario: &Scenario,
+    ) -> Vec<ResourceOutcome> {
+        self.all.iter().map(|resource| resource.outcome(site, beside, scenario)).collect()
+    }
+
+    /// Returns the total that the members of the resource `of` have served until now; each member's part is multiplied by the
+    /// `weight` of the member's node.
+    pub(super) fn served_by_node(
+        &self,
+        site: &mut Site<'_>,
+        of: Resource,
+        weight: impl Fn(u32) -> f64,
+    ) -> f64 {
+        let Some(resource) = self.all.iter().find(|resource| resource.of == of) else {
+            return 0.0;
+        };
+        let none = LinkUses::new();
+        let members = resource.members.iter().zip(&resource.nodes);
+        let served = members.map(|((member, relative), node)| {
+            weight(*node) * member.usage(site, &none, (*relative, resource.capacity)).served
+        });
+        served.sum()
+    }
+}
+
+impl Resources {
+    /// Returns the energy that all nodes have used until now; `None` if the power of any node is not set. Nodes of parameter
+    /// servers count too, with the power settings of the first node.
+    pub(super) fn energy(
+        &self,
+        env: &mut Env,
+        jobs: &mut Jobs,
+        scenario: &Scenario,
+    ) -> Option<EnergyOutcome> {
+        let cluster = &scenario.cluster;
+        let power = |node: u32| cluster.node_at(node).power;
+        let (seconds, mut idle) = (env.now.seconds(), 0.0);
+        for alike in cluster.alike(0..cluster.nodes) {
+            idle += alike.len() as f64 * power(alike.start)?.idle * seconds;
+        }
+        let server = power(0)?;
+        idle += own_servers(scenario) * server.idle * seconds;
+        let of = |node: u32, part: fn(Power) -> f64| power(node).map_or(0.0, part);
+        let mut gpus = 0.0;
+        for d in jobs.devices.ids() {
+            let job = &scenario.jobs[jobs.jobs[jobs.devices[d].job].job];
+            let seconds = f64::from(job.ranks_of_stage()) * jobs.gpu_seconds(env.now, d);
+            gpus += of(self.device_nodes[d], |power| power.gpu) * seconds;
+        }
+        let site = &mut Site { env, storages: &mut jobs.loaders.storages };
+        let shared = Resource::node(Part::Gpu);
+        gpus += self.served_by_node(site, shared, |node| of(node, |power| power.gpu));
+        let on_nodes = Resource::node(Part::Cores);
+        let mut cores = self.served_by_node(site, on_nodes, |node| of(node, |power| power.core));
+        cores += self.served_by_node(site, Resource::server(Part::Cores), |_| server.core);
+        Some(EnergyOutcome { seconds, idle, gpus, cores })
+    }
+}
+
+/// Returns the number of nodes that only serve as parameter servers of job copies, in addition to the cluster's nodes.
+fn own_servers(scenario: &Scenario) -> f64 {
+    let of = |job: &Job| {
+        let own = job.servers().filter(|of| matches!(of.place, ServerPlace::Own { .. }));
+        own.map_or(0.0, |of| f64::from(job.copies) * f64::from(of.number()))
+    };
+    scenario.jobs.iter().map(of).sum()
+}

@@ -1,0 +1,350 @@
+//! The world: the owners of all components of one run, and the one match that dispatches events.
+
+use std::sync::atomic::AtomicBool;
+
+use forebay_engine::{self, Calendar, Model, Time};
+use forebay_report::{Known, Outcome};
+use forebay_scenario::{Scenario, Stop};
+
+use super::build::build;
+use super::resource::Resources;
+use super::watch::{Progress, Watch};
+use crate::communication::IdleCollectives;
+use crate::env::{ActivityId, Env, Event, Faults, Notice, broken};
+use crate::ids::{CopyId, MessageId};
+use crate::job::Jobs;
+use crate::storage::Site;
+use crate::storage::{Background, Stagings};
+
+/// Number of look-ups in caches before a run begins that count as one event, because they take about as long.
+pub const LOOK_UPS_IN_EVENT: u64 = 4;
+
+/// Options of a run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Whether to record a timeline.
+    pub trace: bool,
+    /// Whether to simulate every transfer of every collective, even on links that nothing else uses. If false, only the first
+    /// collective of each kind on such links is simulated transfer by transfer, and later ones take the same time.
+    pub every_transfer: bool,
+    /// Results of collectives that earlier runs have simulated on links that nothing else uses, and to which this run adds its
+    /// own. They only save time.
+    pub collectives: Option<&'a IdleCollectives>,
+    /// Number of epochs that the loaders of each job have read before the run begins, by index of the job; empty if none have.
+    /// Caches hold what they keep of these epochs, and data that jobs copy before training have been copied. To fill the caches, the
+    /// run looks up each unit that was read; [`LOOK_UPS_IN_EVENT`] look-ups count as one event. Not for jobs with failures, because
+    /// a restart counts the samples that were read since the start of the run.
+    pub epochs_before: &'a [f64],
+    /// Object that receives the progress of the run from time to time.
+    pub progress: Option<&'a Progress>,
+    /// Flag that ends the run early when it becomes true; the outcome then holds everything that was complete by then.
+    pub stop: Option<&'a AtomicBool>,
+    /// Index of the job whose end ends the run, however far the other jobs have come; `None`: the run ends with its last job. A run with
+    /// this option does not end because its results are known.
+    pub until: Option<usize>,
+    /// Maximum number of [`Outcome::events`], after which the run ends early; the outcome then holds everything that was complete
+    /// by then.
+    pub most_events: Option<u64>,
+}
+
+/// Simulates one replication of `scenario`: a pure function of the scenario and the replication's
+/// number (as long as nobody interrupts).
+pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome {
+    let mut world = build(scenario, replication, options);
+    // An event at `NEVER` lies beyond the representable range of time, so the run stops just before it.
+    let (until, ends) = match scenario.run.stop {
+        Stop::Duration(seconds) => (Time::from_seconds(seconds), true),
+        Stop::Steps(_) | Stop::Epochs(_) | Stop::Known { .. } => (Time(Time::NEVER.0 - 1), false),
+    };
+    let known = Known::for_scenario(scenario).filter(|_| options.until.is_none());
+    let known = match options.epochs_before {
+        [] => known,
+        _ => known.map(Known::with_warm_caches),
+    };
+    let until_then = if ends { until } else { Time::NEVER };
+    world.watch = Watch::new(options, until_then, known);
+    world.watch.events = forebay_engine::run(&mut world, until);
+    let ended = if ends { until } else { world.env.now };
+    world.finish(scenario, ended, ends)
+}
+
+/// One run: the environment and all owners.
+pub(super) struct World<'a> {
+    pub(super) env: Env,
+    pub(super) jobs: Jobs,
+    pub(super) stagings: Stagings,
+    pub(super) background: Background,
+    pub(super) faults: Faults,
+    pub(super) resources: Resources,
+    pub(super) watch: Watch<'a>,
+}
+
+impl Model for World<'_> {
+    type Event = Event;
+
+    #[inline]
+    fn calendar(&mut self) -> &mut Calendar<Event> {
+        &mut self.env.calendar
+    }
+
+    #[inline]
+    fn pending(&mut self) -> Option<Time> {
+        let next = self.env.network.next();
+        if self.jobs.loaders.is_far {
+            self.jobs.loaders.fetch_for_flows(&self.env);
+        }
+        next
+    }
+
+    fn advance(&mut self, now: Time) {
+        self.env.now = now;
+        let mut more = true;
+        while more && let Some(finished) = self.env.network.finish(now) {
+            self.env.flows += finished.count as u64;
+            self.watch.transfers += 1;
+            match finished.token {
+                ActivityId::Worker(w) => self.jobs.loaders.resume(&mut self.env, w),
+                ActivityId::Range(r) => self.jobs.loaders.range_moved(&mut self.env, r),
+                ActivityId::Request(r) => self.background.end_request(r),
+                ActivityId::Copy(c) => self.resume_copy(c),
+                ActivityId::Step(d) => self.jobs.kernels_ended(&mut self.env, d),
+                ActivityId::Average(d) => self.jobs.drawn(&mut self.env, d),
+                ActivityId::Sum(d) => self.jobs.summed(&mut self.env, d),
+                ActivityId::Launch(t) => self.jobs.launched(&mut self.env, t),
+                ActivityId::Load(d) => self.jobs.loaded(&mut self.env, d),
+                ActivityId::Message(m) => self.message_moved(m),
+                ActivityId::Handed { device, back } => {
+                    self.jobs.handed_part(&mut self.env, device, back)
+                }
+                ActivityId::Swap(d) => self.jobs.swapped(&mut self.env, d),
+                ActivityId::Write(w) => self.jobs.checkpoint_moved(&mut self.env, w),
+                ActivityId::ReadBack(f) => self.jobs.part_read_back(&mut self.env, f),
+                ActivityId::Averaged(_)
+                | ActivityId::Sleeper(_)
+                | ActivityId::Update(_)
+                | ActivityId::Push(_)
+                | ActivityId::Arriving { .. }
+                | ActivityId::Checkpoint(_)
+                | ActivityId::Restart(_)
+                | ActivityId::Communicator(_)
+                | ActivityId::Endless => broken("these activities transfer nothing that ends"),
+            }
+            self.settle();
+            more = self.env.network.has_finished();
+        }
+    }
+
+    fn handle(&mut self, now: Time, event: Event) {
+        if self.jobs.loaders.is_far {
+            self.jobs.loaders.fetch_for_events(&self.env);
+        }
+        self.env.now = now;
+        match event {
+            Event::JobStarted(j) => self.jobs.begin_job(&mut self.env, j),
+            Event::Opened(ActivityId::Worker(w)) | Event::Waited(ActivityId::Worker(w)) => {
+                self.jobs.loaders.resume(&mut self.env, w);
+            }
+            Event::Opened(ActivityId::Copy(c)) | Event::Waited(ActivityId::Copy(c)) => {
+                self.resume_copy(c);
+            }
+            Event::Computed(w) => self.jobs.loaders.computed(&mut self.env, w),
+            Event::Stepped(d) => self.jobs.stepped(&mut self.env, d),
+            Event::Arrived(load) => self.background.arrived(&mut self.env, load),
+            Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
+            Event::Delivered(arm) => self.jobs.loaders.delivered(&mut self.env, arm),
+            Event::Opened(ActivityId::Range(r)) => self.jobs.loaders.range_opened(&mut self.env, r),
+            Event::Waited(ActivityId::Range(r)) => self.jobs.loaders.range_waited(&mut self.env, r),
+            Event::Opened(ActivityId::Request(r)) => {
+                self.background.request_opened(&mut self.env, r)
+            }
+            Event::Waited(ActivityId::Request(r)) => {
+                self.background.request_bytes(&mut self.env, r)
+            }
+            Event::Waited(ActivityId::Sleeper(d)) => self.jobs.awake(&mut self.env, d),
+            Event::Waited(ActivityId::Launch(t)) => self.jobs.launched(&mut self.env, t),
+            Event::Waited(ActivityId::Average(d)) => self.jobs.move_model(&mut self.env, d),
+            Event::Waited(ActivityId::Averaged(j)) => self.jobs.averaged(&mut self.env, j),
+            Event::Waited(ActivityId::Message(m)) => self.message_waited(m),
+            Event::Waited(ActivityId::Sum(d)) => self.jobs.compressed(&mut self.env, d),
+            Event::Waited(ActivityId::Update(j)) => self.jobs.end_communication(&mut self.env, j),
+            Event::Waited(ActivityId::Push(w)) => self.jobs.push_next(&mut self.env, w),
+            Event::Waited(ActivityId::Arriving { device, input }) => {
+                self.jobs.arrive_part(&mut self.env, device, input);
+            }
+            Event::Waited(ActivityId::Communicator(c)) => {
+                self.jobs.communicators.communicator_waited(&mut self.env, c)
+            }
+            Event::Waited(ActivityId::Checkpoint(c)) => {
+                self.jobs.checkpoint_paused(&mut self.env, c)
+            }
+            Event::Waited(ActivityId::Restart(f)) => self.jobs.restart(&mut self.env, f),
+            Event::Turned(fault) => self.faults.turn(&mut self.env, fault),
+            Event::Failed { failures, node } => self.jobs.failed(&mut self.env, failures, node),
+            Event::Opened(_) | Event::Waited(_) => {
+                broken("no other activity opens files or waits for a delay");
+            }
+        }
+        self.settle();
+    }
+
+    fn is_over(&self) -> bool {
+        self.jobs.unfinished == 0
+    }
+}
+
+impl World<'_> {
+    /// Continues a stream that copies files to a node.
+    fn resume_copy(&mut self, c: CopyId) {
+        let storages = &mut self.jobs.loaders.storages;
+        self.stagings.resume_copy(&mut Site { env: &mut self.env, storages }, c);
+    }
+
+    /// Handles the end of a message's delay: the message belongs to a collective, or goes to or from a parameter server.
+    fn message_waited(&mut self, m: MessageId) {
+        match self.jobs.communicators.is_parcel(m) {
+            true => self.jobs.parcel_waited(&mut self.env, m),
+            false => self.jobs.communicators.message_waited(&mut self.env, m),
+        }
+    }
+
+    /// Handles the arrival of a message's bytes.
+    fn message_moved(&mut self, m: MessageId) {
+        match self.jobs.communicators.is_parcel(m) {
+            true => self.jobs.parcel_moved(&mut self.env, m),
+            false => self.jobs.communicators.message_moved(&mut self.env, m),
+        }
+    }
+
+    /// Handles everything that can happen at this instant: delivers all notices, then runs the next worker that has something to
+    /// do, and so on until there is none. Then ends the run if a condition for its end is met.
+    fn settle(&mut self) {
+        loop {
+            while let Some(notice) = self.env.notices.pop_front() {
+                self.tell(notice);
+            }
+            if !self.jobs.loaders.run_next(&mut self.env) {
+                break;
+            }
+        }
+        if self.watch.ends(&self.env, &self.jobs, &self.faults) {
+            self.jobs.unfinished = 0;
+        }
+    }
+
+    fn tell(&mut self, notice: Notice) {
+        let World { env, jobs, stagings, .. } = self;
+        match notice {
+            Notice::BatchReady { loader, worker } => jobs.serve(env, loader, worker),
+            Notice::CoreFree(next) => jobs.loaders.admitted(env, next),
+            Notice::CollectiveOver { communicator, last } => {
+                jobs.collective_over(env, communicator, last);
+            }
+            Notice::OpOver(d) => jobs.op_over(env, d),
+            Notice::Stage(of) => {
+                stagings.begin(&mut Site { env, storages: &mut jobs.loaders.storages }, of);
+            }
+            Notice::NodeStaged(j) => {
+                if stagings.are_over(jobs.jobs[j].parts.stagings) {
+                    jobs.end_staging(env, j);
+                }
+            }
+            Notice::DevicePace { device, pace } => jobs.set_pace(env, device, pace),
+        }
+    }
+
+    /// Returns the outcome of the run, which ended at `ended`: when the scenario says, if `ends`, or when there was nothing left to
+    /// do.
+    pub(super) fn finish(mut self, scenario: &Scenario, ended: Time, ends: bool) -> Outcome {
+        self.jobs.end_down(ended);
+        let stopped = if self.jobs.unfinished > 0 { ended } else { self.env.now };
+        self.jobs.recoveries.end_transfers(stopped);
+        let still = Jobs::stands_still(&self.env);
+        let unfinished = match self.jobs.hopeless {
+            None if self.watch.ended => None,
+            None if still => self.jobs.standstill(&self.env, scenario),
+            None if ends => None,
+            _ => self.jobs.left_over(scenario),
+        };
+        Outcome { unfinished, ..self.collect(scenario) }
+    }
+
+    /// Returns the outcome of the run.
+    fn collect(mut self, scenario: &Scenario) -> Outcome {
+        let World { env, jobs, stagings, resources, watch, .. } = &mut self;
+        jobs.close(env);
+        let energy = resources.energy(env, jobs, scenario);
+        let outcomes = jobs.outcomes(env, stagings);
+        let ends = outcomes.iter().filter_map(|job| job.steps.last()).map(|step| step.end);
+        Outcome {
+            makespan: ends.fold(0.0, f64::max),
+            jobs: outcomes,
+            resources: resources.outcomes(
+                &mut Site { env, storages: &mut jobs.loaders.storages },
+                &jobs.communicators.link_uses,
+                scenario,
+            ),
+            events: watch.events + env.flows + env.before,
+            flows: env.flows,
+            energy,
+            trace: env.recorder.take().map(|recorder| recorder.finish(env.now)),
+            ..Outcome::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_report::Unfinished;
+    use forebay_scenario::ScenarioFile;
+
+    const SCENARIO: &str = r#"
+name = "s"
+run.steps = 20
+cluster = { nodes = 2, node.cores = 4 }
+storage.s.file-server = { bandwidth = "1 GB/s" }
+dataset.d = { samples = 1000, sample_size = "100 kB" }
+[[job]]
+name = "train"
+nodes = 2
+dataset = "d"
+storage = "s"
+batch = 8
+loader.tf-queue = { threads = 2, capacity = "16 samples", decode = "1 ms" }
+model.step = "10 ms"
+sync.allreduce.gradients = "10 MB"
+"#;
+
+    #[test]
+    fn a_run_whose_events_are_lost_is_an_internal_error_that_says_what_waits() {
+        // System: a job whose events and transfers are taken away in the middle of the run, or at its start. Expectation: not a job
+        // that takes too long, but an error that names the job, its devices and its workers, and what they do.
+        let scenario = ScenarioFile::parse("s.toml", SCENARIO.to_owned()).expect("a scenario");
+        let scenario = scenario.resolve(&[]).expect("a scenario");
+        for (until, steps) in [(0.0, 0), (0.105, 4)] {
+            let mut world = build(&scenario, 0, &Options::default());
+            let until = forebay_engine::Time::from_seconds(until);
+            forebay_engine::run(&mut world, until);
+            world.env.calendar.remove_all(|_| true);
+            let now = world.env.now;
+            world.env.network.cancel_all(now, |_| true);
+            let outcome = world.finish(&scenario, now, false);
+            let Some(Unfinished::Standstill { job, state, .. }) = outcome.unfinished else {
+                panic!("{:?}", outcome.unfinished)
+            };
+            assert_eq!(job, "train");
+            let complete: u32 = state
+                .split("copy 0: ")
+                .nth(1)
+                .and_then(|rest| rest.split(' ').next())
+                .and_then(|number| number.parse().ok())
+                .expect("a number of steps");
+            assert!(complete >= steps, "{state}");
+            for part in
+                ["device 0 (stage 0)", "of step ", "loader 1: ", "workers 2 ", "communicator"]
+            {
+                assert!(state.contains(part), "{part}: {state}");
+            }
+        }
+    }
+}
