@@ -67,7 +67,7 @@ fn verdict_time(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum VerdictKind {
     /// Change the keys that may be the bottleneck, simulate again and compare, until the answer is
-    /// certain or 10 million events are spent, or ten times those of the run if that is more
+    /// certain or 15 million events are spent, or ten times those of the run if that is more
     Full,
     /// Estimate the bottleneck from the causes of stalls
     Quick,

@@ -67,7 +67,7 @@ pub(crate) const OFTEN: usize = 4;
 // How many events and trials a verdict takes.
 
 /// Events that a verdict on a job may always take, a few seconds; otherwise ten times those of the base run.
-pub const LEAST_EVENTS: u64 = 10_000_000;
+pub const LEAST_EVENTS: u64 = 15_000_000;
 
 /// A verdict may take this many times the events of the base run.
 pub(crate) const RUNS: u64 = 10;
