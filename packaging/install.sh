@@ -20,13 +20,29 @@ if test ! -x "$program"; then
     exit 2
 fi
 
+# Others are to read what is installed, whatever this shell's umask.
+umask 022
+
+# Everything is made with the program where it was built: one that cannot run here replaces nothing.
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+if ! version=$("$program" --version) || ! "$program" man "$made/man1" ||
+    ! "$program" completions bash >"$made/bash" ||
+    ! "$program" completions zsh >"$made/zsh" ||
+    ! "$program" completions fish >"$made/fish"; then
+    echo "install.sh: $program does not run on this machine, so nothing was installed" >&2
+    exit 3
+fi
+
 share=$prefix/share
-mkdir -p "$share/bash-completion/completions" "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
-install -D -m 755 "$program" "$prefix/bin/forebay"
-forebay=$prefix/bin/forebay
-"$forebay" man "$share/man/man1"
-"$forebay" completions bash >"$share/bash-completion/completions/forebay"
-"$forebay" completions zsh >"$share/zsh/site-functions/_forebay"
-"$forebay" completions fish >"$share/fish/vendor_completions.d/forebay.fish"
-version=$("$forebay" --version)
-install -D -m 644 "$here/modulefile" "$share/modulefiles/forebay/${version#forebay }"
+put() { install -D -m 644 "$1" "$2"; }
+for page in "$made"/man1/*; do
+    put "$page" "$share/man/man1/${page##*/}"
+done
+put "$made/bash" "$share/bash-completion/completions/forebay"
+put "$made/zsh" "$share/zsh/site-functions/_forebay"
+put "$made/fish" "$share/fish/vendor_completions.d/forebay.fish"
+put "$here/modulefile" "$share/modulefiles/forebay/${version#forebay }"
+# The program comes last, under its name at once: a running one keeps its file.
+install -D -m 755 "$program" "$prefix/bin/.forebay.new"
+mv -f "$prefix/bin/.forebay.new" "$prefix/bin/forebay"

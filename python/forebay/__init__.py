@@ -15,13 +15,12 @@ installed with this package, else the first on ``PATH``.
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
-from ._program import ForebayError, executable, output
+from ._program import ArgumentError, ForebayError, executable, output, parsed, path_text
 from ._toml import setting
 
 __all__ = ["ForebayError", "ForebayWarning", "executable", "run", "sweep"]
@@ -56,7 +55,7 @@ def run(
     ``profile``, ``seed``, ``replications``, ``uncertainty``, ``verdict`` and ``threads`` are the options of
     ``forebay run`` with these names.
 
-    Raises :class:`ForebayError` with the program's message where the scenario or an override is wrong.
+    Raises :class:`ForebayError` with the program's message where the scenario or an override is wrong, and for every other failure.
     """
     options = {
         "profile": profile,
@@ -67,8 +66,8 @@ def run(
         "threads": threads,
     }
     report, _ = output(["run", "--quiet", "--format=json", *_arguments(scenario, options, overrides, more)])
-    parsed: dict[str, Any] = json.loads(report)
-    return parsed
+    answer: dict[str, Any] = parsed(report)
+    return answer
 
 
 def sweep(
@@ -94,14 +93,14 @@ def sweep(
     Raises :class:`ForebayError` with the program's message where the scenario or an override is wrong.
     """
     if columns is not None and not isinstance(columns, str):
-        columns = ",".join(columns)
+        columns = ",".join(_texts("columns", columns))
     options = {"columns": columns, "profile": profile, "threads": threads}
-    axes = [f"--vary={setting(key, list(values))}" for key, values in (vary or {}).items()]
+    axes = [f"--vary={setting(key, list(_each(key, values)))}" for key, values in _items("vary", vary)]
     rows, said = output(["sweep", "--format=json", *axes, *_arguments(scenario, options, overrides, more)])
     if said:
         warnings.warn(said, ForebayWarning, stacklevel=2)
-    parsed: list[dict[str, Any]] = json.loads(rows)
-    return parsed
+    answer: list[dict[str, Any]] = parsed(rows)
+    return answer
 
 
 def _arguments(
@@ -111,13 +110,46 @@ def _arguments(
     more: Mapping[str, Any],
 ) -> list[str]:
     """The command line after the command's name."""
-    settings = dict(overrides or {})
+    settings = dict(_items("overrides", overrides))
     settings.update((key.replace("__", "."), value) for key, value in more.items())
     given = [f"--{name}={_text(value)}" for name, value in options.items() if value is not None]
-    changes = (f"--unset={key}" if value is None else f"--set={setting(key, value)}" for key, value in settings.items())
-    return [*given, *changes, "--", os.fspath(scenario)]
+    changes = (f"--unset={_key(key)}" if value is None else f"--set={setting(key, value)}" for key, value in settings.items())
+    return [*given, *changes, "--", path_text(scenario)]
 
 
 def _text(value: Any) -> str:
     """An option's value as the command line takes it."""
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    return path_text(value) if isinstance(value, (os.PathLike, bytes)) else str(value)
+
+
+def _items(name: str, mapping: Any) -> list[tuple[Any, Any]]:
+    """The pairs of a mapping; none for ``None``."""
+    if mapping is None:
+        return []
+    if not isinstance(mapping, Mapping):
+        raise ArgumentError(f"{name} maps keys to values, and is not {mapping!r}")
+    return list(mapping.items())
+
+
+def _each(key: Any, values: Any) -> Iterable[Any]:
+    """The values that a key takes in turn."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise ArgumentError(f"vary: {key} takes a list of values, not {values!r}")
+    return values
+
+
+def _texts(name: str, values: Any) -> list[str]:
+    """A list of strings."""
+    if not isinstance(values, Iterable):
+        raise ArgumentError(f"{name} is a string or a list of strings, not {values!r}")
+    texts = list(values)
+    if not all(isinstance(text, str) for text in texts):
+        raise ArgumentError(f"{name} is a string or a list of strings, not {values!r}")
+    return texts
+
+
+def _key(key: Any) -> str:
+    """A key to remove."""
+    if not isinstance(key, str):
+        raise ArgumentError(f"a key of a scenario is a string such as 'job.batch', not {key!r}")
+    return key

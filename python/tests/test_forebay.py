@@ -116,6 +116,34 @@ class Runs(unittest.TestCase):
             with self.assertRaisesRegex(forebay.ForebayError, "/nowhere/forebay cannot be started"):
                 forebay.run(self.scenario)
 
+    def test_every_failure_is_a_forebay_error(self):
+        for call in [
+            lambda: forebay.run(None),
+            lambda: forebay.run(5),
+            lambda: forebay.run("a\0b"),
+            lambda: forebay.run(self.scenario, 5),
+            lambda: forebay.run(self.scenario, "job.batch"),
+            lambda: forebay.run(self.scenario, {3: None}),
+            lambda: forebay.run(self.scenario, {"job.batch": "\ud800"}),
+            lambda: forebay.run(self.scenario, {"job.batch": "a\0b"}),
+            lambda: forebay.run(self.scenario, seed=object()),
+            lambda: forebay.run(self.scenario, profile=self.scenario.with_name("absent")),
+            lambda: forebay.sweep(self.scenario, vary={"job.batch": 5}),
+            lambda: forebay.sweep(self.scenario, vary={"job.batch": "16"}),
+            lambda: forebay.sweep(self.scenario, vary=["job.batch"]),
+            lambda: forebay.sweep(self.scenario, columns=5),
+            lambda: forebay.sweep(self.scenario, columns=[5]),
+        ]:
+            with self.assertRaises(forebay.ForebayError) as refused:
+                call()
+            self.assertNotEqual(str(refused.exception), "")
+
+    def test_a_program_that_is_not_forebay_is_named(self):
+        for other in ("/bin/echo", "/bin/false"):
+            with mock.patch.dict(os.environ, FOREBAY=other):
+                with self.assertRaises(forebay.ForebayError):
+                    forebay.run(self.scenario)
+
     def test_the_module_is_the_command_line_too(self):
         done = subprocess.run([sys.executable, "-m", "forebay", "--version"], stdout=subprocess.PIPE, check=True)
         self.assertRegex(done.stdout.decode(), r"^forebay \d+\.\d+\.\d+")
@@ -140,10 +168,12 @@ class Settings(unittest.TestCase):
             self.assertEqual(setting("k", value), f"k={text}")
 
     def test_what_toml_lacks_is_refused(self):
-        for value in (None, object(), 1j):
-            with self.assertRaises(TypeError):
+        itself = []
+        itself.append(itself)
+        for value in (None, object(), 1j, itself, b"\xff"):
+            with self.assertRaises(forebay.ForebayError):
                 setting("job.batch", value)
-        with self.assertRaises(TypeError):
+        with self.assertRaises(forebay.ForebayError):
             setting(3, 4)
 
 
