@@ -72,14 +72,13 @@ fn needs_name_the_cores_that_two_jobs_share() {
 }
 
 #[test]
-fn shorter_restarts_and_read_back_are_no_lost_cause_where_failures_cost_a_tenth() {
-    // System: 64 nodes that fail every four hours, restart in ten minutes and read 980 GB each from 60 GB/s. Expectation: without
-    // failures, or without the read-back, a step is shorter; and restarts, half of which save 2 %, are not called useless.
+fn restarts_that_cost_a_tenth_of_the_time_are_not_called_useless() {
+    // System: 64 nodes that fail every four hours, restart in ten minutes and read 980 GB each from 60 GB/s. Expectation: a step is shorter
+    // without failures and with half of them, the text says what they cost, and restarts, half of which save 2 %, are not called useless.
     let verdict = thoroughly_judged(&kept("turn3/failures-restart", &[("run.replications", "1")]));
-    let none = find(&verdict, "failures").expect("failures as a limit");
-    assert!((0.09..0.19).contains(&none.gain), "{}: {}", none.gain, verdict.text);
-    let read_back = limit(&verdict, "failures.read_back");
-    assert!((0.03..0.11).contains(&read_back.gain), "{}: {}", read_back.gain, verdict.text);
+    about(limit(&verdict, "job.failures").gain, 0.125, 0.3, &verdict);
+    about(limit(&verdict, "failures.mtbf").gain, 0.065, 0.4, &verdict);
+    assert!(verdict.text.contains("and failures 1"), "{}", verdict.text);
     let useless = "restarts after failures".to_owned();
     assert!(!verdict.without_effect.contains(&useless), "{verdict:?}");
 }
