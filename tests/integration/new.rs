@@ -133,7 +133,7 @@ fn combination(draws: &mut Draws) -> ScenarioAnswers {
 
 #[test]
 fn every_combination_of_choices_gives_a_scenario_or_names_the_missing_memory() {
-    // System: 240 random combinations of models, GPUs, numbers of GPUs and nodes, storages, loaders and data sets, in which each of them
+    // System: 140 random combinations of models, GPUs, numbers of GPUs and nodes, storages, loaders and data sets, in which each of them
     // stands. Expectation: a scenario that is accepted, of which one in eighteen is run, or a refusal that names the memory that the model
     // needs, and what to change.
     let wanted = std::env::var("FOREBAY_NEW").ok().and_then(|number| number.parse().ok());
@@ -181,7 +181,7 @@ fn every_combination_of_choices_gives_a_scenario_or_names_the_missing_memory() {
 }
 
 /// Combinations that are tried unless the variable `FOREBAY_NEW` says how many.
-const COMBINATIONS: usize = 240;
+const COMBINATIONS: usize = 140;
 
 fn text_of(model: &str, gpu: &str, nodes: u64) -> String {
     let (model, gpu) = (model.to_owned(), gpu.to_owned());
