@@ -31,8 +31,8 @@ impl Task {
     }
 
     /// Returns the steps of an operation by an algorithm. There are none for one rank, or for no bytes: libraries
-    /// return at once. An algorithm that does not offer the operation is an error, and so is one in groups, whose steps
-    /// are those of other algorithms.
+    /// return at once. An error if the algorithm does not offer the operation, or if it is hierarchical: its steps are
+    /// those of the algorithms inside and across groups.
     pub(super) fn steps(
         &self,
         algorithm: Algorithm,

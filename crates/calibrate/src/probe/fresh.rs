@@ -186,8 +186,8 @@ mod tests {
         assert!((1..=4).contains(&spare.len()), "{}", spare.len());
     }
 
-    /// System: one thread, of whose batches one is used and the others are dropped, five times. Expectation: the thread decodes on each
-    /// time, so that another batch comes.
+    /// System: one decoding thread. Five times, one of its batches is used, and the others are dropped. Expectation: the thread decodes
+    /// another batch each time.
     #[test]
     fn threads_wait_until_decoded_batches_are_taken_or_dropped() {
         let decoding = Decoding::new(1, 32, 8);

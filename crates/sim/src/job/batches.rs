@@ -224,9 +224,9 @@ impl Jobs {
         self.begin_on_batch(env, d);
     }
 
-    /// Lets the host of device `d`, whose step in progress is its next one, take the batches of that step and of the steps behind
-    /// it, as far as the loader has them; for the first one that the loader does not have, the host begins to wait. While the
-    /// number of learners may change, hosts take no batch ahead, so that a learner that leaves leaves none behind.
+    /// Lets the host of device `d` take the batches of the device's next step and of later ones, up to its limit of steps ahead. At
+    /// the first batch that is not ready, the host begins to wait. While the number of learners may change, hosts take no batch
+    /// ahead, so that no batch is left over when a learner leaves.
     fn look_ahead(&mut self, env: &mut Env, d: DeviceId) {
         loop {
             let device = &mut self.devices[d];

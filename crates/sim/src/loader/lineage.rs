@@ -1,4 +1,4 @@
-//! Tracks which samples a loader hands out, one by one, if its job may fail.
+//! Tracks each sample that a loader hands out, in jobs that may fail.
 //!
 //! Queues only count samples, and samples of several workers come in the order in which they are ready. After a failure, exactly
 //! the samples that were not trained on must come again. So samples are known here by their positions in the loader's reading
@@ -28,8 +28,8 @@ pub(crate) struct Lineage {
     positions: Track,
     /// The samples of batches made on request by their turns, if turns are not positions.
     turns: Option<Track>,
-    /// If samples are recorded: the positions of the samples of complete steps in the order of training, as often as each was
-    /// trained on.
+    /// Positions of the samples of complete steps in the order of training, once for each time that a sample was trained on; `None`
+    /// if they are not recorded.
     record: Option<Vec<u64>>,
 }
 

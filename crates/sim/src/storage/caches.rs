@@ -90,7 +90,7 @@ impl Units {
     }
 }
 
-/// Returns the bytes of `unit`; `all` holds the units of each data set, numbered through all data sets.
+/// Returns the bytes of the cache unit `unit`. Units are numbered across all data sets; `all` has the units of each one.
 pub(crate) fn bytes_of(
     all: &[Units],
     sizes: &mut IdVec<DatasetId, Sizes>,
@@ -194,8 +194,8 @@ impl Tiers {
         }
     }
 
-    /// Returns the node that serves `bytes` bytes of `file`, in a job in which each node holds a fixed part of the data set;
-    /// counts the bytes.
+    /// Returns the node whose fixed part of the data set holds `file`, and counts `bytes` bytes as read from this node or from a
+    /// peer.
     pub(crate) fn part_with(&mut self, file: u64, bytes: f64) -> Found {
         let way = self.parts.source(self.rank.into(), file) as u32;
         let own = way == self.rank;

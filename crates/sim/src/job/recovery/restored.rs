@@ -1,4 +1,4 @@
-//! The state to which loaders are restored at a restart, and which samples of an epoch are then read again.
+//! The state of loaders that a restart restores, and the samples of the epoch that are read again after it.
 
 use std::ops::Range;
 
