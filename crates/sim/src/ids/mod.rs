@@ -4,13 +4,11 @@
 //! a [`WorkerId`], cannot index these tables. [`Ids<DeviceId>`] is a range of consecutive ids, [`IdVec<DeviceId, T>`] a table
 //! with a `T` for each device. The owner of an entity keeps its table.
 
-mod parts;
 mod slab;
 mod table;
 
 use std::fmt;
 
-pub(crate) use parts::Parts;
 pub(crate) use slab::Slab;
 pub(crate) use table::{IdVec, RangeVec};
 
@@ -232,4 +230,25 @@ impl<I: Id> IntoIterator for Ids<I> {
     fn into_iter(self) -> IdIter<I> {
         self.iter()
     }
+}
+
+/// The parts of a job copy, as ranges of the world's tables.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Parts {
+    /// Copying of data sets to the job copy's nodes before training.
+    pub(crate) stagings: Ids<StagingId>,
+    pub(crate) loaders: Ids<LoaderId>,
+    pub(crate) devices: Ids<DeviceId>,
+    /// The trainers of its GPUs; empty if they use no cores.
+    pub(crate) trainers: Ids<TrainerId>,
+    /// The communicators between its ranks.
+    pub(crate) communicators: Ids<CommunicatorId>,
+    /// The averages of its learners' models; empty if they do not average their models.
+    pub(crate) averages: Ids<AveragesId>,
+    /// The exchange with its parameter servers; empty if it has none.
+    pub(crate) servers: Ids<ServersId>,
+    /// Its checkpoints and failures, and the state from which it would restart; empty if they are not simulated.
+    pub(crate) checkpoints: Ids<CheckpointId>,
+    pub(crate) failures: Ids<FailuresId>,
+    pub(crate) recoveries: Ids<RecoveryId>,
 }

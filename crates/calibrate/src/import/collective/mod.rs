@@ -5,7 +5,6 @@
 //! before every line. A damaged row is an error.
 
 mod deepbench;
-mod deviation;
 mod imb;
 mod kind;
 mod nccl;
