@@ -81,9 +81,6 @@ pub enum Command {
     Run(Run),
     /// Run a scenario on this machine and report what happened
     Live(Live),
-    /// One job copy of a live run
-    #[command(hide = true)]
-    LivePart,
     /// Simulate every point of a scenario's `[sweep]` table
     Sweep(Sweep),
     /// Compare two reports: what changed, and whether by more than chance

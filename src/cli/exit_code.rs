@@ -31,7 +31,7 @@ pub const EXIT_CODES: [ExitCode; 5] = [
     ExitCode {
         code: 3,
         meaning: "the machine lacks something",
-        remedy: "`forebay doctor` says what there is.",
+        remedy: "The message says what, such as space on a disk; `forebay doctor` says what there is.",
     },
     ExitCode {
         code: 4,

@@ -1,7 +1,8 @@
 //! `forebay calibrate`: measures this machine.
 
-use super::calibrate_output::{Header, Output};
+use super::calibrate_output::{self, Header, Output};
 use super::interrupt::Late;
+use super::paths::Paths;
 use super::progress::tick;
 use super::{Failure, calibrate_table, input, interrupt, output, profile_text};
 use crate::cli::Calibrate;
@@ -25,6 +26,12 @@ const PLANS: [(&str, &str); 3] = [
 
 pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure> {
     let (name, text) = plan_text(&calibrate.plan)?;
+    let outputs = calibrate_output::FILES.map(|file| calibrate.output.join(file));
+    let built_in = PLANS.iter().any(|(name, _)| calibrate.plan == Path::new(name));
+    let paths = Paths::default().prints(true);
+    let paths = paths.reads_all("the plan", Some(&calibrate.plan).filter(|_| !built_in));
+    let write = |paths: Paths, file| paths.writes_below("an output", file);
+    outputs.into_iter().fold(paths, write).check()?;
     let mut plan = Plan::parse(&name, &text).map_err(|error| Failure::Input(error.to_string()))?;
     train_on(&mut plan, &calibrate.device)?;
     let budget = budget(calibrate, &plan)?;
@@ -92,7 +99,7 @@ fn finish(
         "{count} samples are kept in {place}, the profile in {}\n",
         shown(&profile)
     ));
-    output::stdout(text.as_bytes())?;
+    output::text(&text)?;
     match &summary.failures[..] {
         [] if summary.cells.iter().all(|cell| cell.used == 0) => {
             Err(Failure::Machine("nothing to fit: every trial was excluded".to_owned()))

@@ -26,6 +26,9 @@ pub(super) struct Header {
     pub(super) data: Option<PathBuf>,
 }
 
+/// Names of the files in the output directory.
+pub(super) const FILES: [&str; 3] = ["calibration.json", "samples.jsonl", "profile.toml"];
+
 /// The output directory of a calibration, open and locked.
 pub(super) struct Output {
     directory: PathBuf,

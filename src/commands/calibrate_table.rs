@@ -3,15 +3,13 @@
 use super::output;
 use crate::probe::{Cell, CellSummary, End, Machine, Summary};
 use crate::report::format;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::CellAlignment;
 use std::collections::BTreeMap;
 
 /// Returns the results as text: the machine, a table with a row for each kind of trial, and remarks.
 pub(super) fn render(summary: &Summary, machine: &Machine) -> String {
     let mut text = format!("{}\n\n", machine.words());
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.set_width(u16::try_from(output::width()).unwrap_or(100));
+    let mut table = output::table(false);
     table.set_header(["probe", "what", "trials", "not used", "per operation", "±", ""]);
     for cell in summary.cells.iter().filter(|cell| begun(cell)) {
         table.add_row(row(cell));

@@ -40,11 +40,10 @@ pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
             "cannot compare {before} with {after}: no job has the same name in both reports; compare two reports of the same scenario"
         )));
     }
-    let text = match diff.format {
-        ReportFormat::Json => json(&found),
-        ReportFormat::Text => text(&found),
-    };
-    output::stdout(text.as_bytes())
+    match diff.format {
+        ReportFormat::Json => output::stdout(json(&found).as_bytes()),
+        ReportFormat::Text => output::text(&text(&found)),
+    }
 }
 
 /// Parts of a JSON report that are compared.

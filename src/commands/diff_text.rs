@@ -1,7 +1,6 @@
 //! The text of `forebay diff`.
 
 use super::diff::{Change, ChangedSetting, Difference, Found, SAME};
-use super::output;
 use super::profile_text::{cells, table};
 use crate::metric::Unit;
 use crate::report::format::{Quantity, bytes, number, share, signed_share};
@@ -70,7 +69,7 @@ fn figures(found: &Found) -> Table {
     const HEADING: [&str; 6] = ["job", "figure", "before", "after", "change", "beyond\nchance"];
     // A single job needs no column.
     let first = usize::from(found.jobs.len() == 1);
-    let mut rows = table(output::width(), &HEADING[first..]);
+    let mut rows = table(&HEADING[first..]);
     if let Some(names) = rows.column_mut(1 - first) {
         names.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(NAME)));
     }

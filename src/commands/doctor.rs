@@ -5,7 +5,6 @@ use crate::cli::{Doctor, ReportFormat};
 use crate::input::shown;
 use crate::probe::Machine;
 use crate::probe::gpu::{Card, Found, Survey};
-use crate::scenario::printable;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -21,13 +20,13 @@ const NOT_NEEDED: &str = "simulating (`run`, `sweep`, `plot`) needs nothing of w
 
 pub(super) fn execute(doctor: &Doctor) -> Result<(), Failure> {
     let (machine, survey) = (Machine::look(Path::new(".")), Survey::look());
-    let text = match doctor.format {
-        ReportFormat::Text => printable(&text(&machine, &survey)),
+    match doctor.format {
+        ReportFormat::Text => output::text(&text(&machine, &survey)),
         ReportFormat::Json => {
-            serde_json::to_string_pretty(&as_json(&machine, &survey)).unwrap_or_default() + "\n"
+            let json = serde_json::to_string_pretty(&as_json(&machine, &survey));
+            output::stdout((json.unwrap_or_default() + "\n").as_bytes())
         }
-    };
-    output::stdout(text.as_bytes())
+    }
 }
 
 fn text(machine: &Machine, survey: &Survey) -> String {

@@ -1,5 +1,6 @@
 //! `forebay explain-defaults`: lists the defaults that a run uses where its scenario gives no value.
 
+use super::paths::Paths;
 use super::points::Opened;
 use super::{Failure, output};
 use crate::cli::{ExplainDefaults, ReportFormat};
@@ -7,10 +8,14 @@ use crate::scenario::Assumed;
 use serde_json::json;
 
 pub(super) fn execute(explain: &ExplainDefaults) -> Result<(), Failure> {
-    output::check(explain.output.as_deref())?;
-    let scenario = Opened::from_arguments(&explain.scenario, Vec::new())?.resolve()?;
+    let paths = Paths::default().writes("--output", explain.output.as_ref())?;
+    let paths = paths.prints(explain.output.is_none());
+    let opened = Opened::from_arguments(&explain.scenario, Vec::new())?;
+    let scenario = opened.resolve()?;
+    opened.read_by(paths).check()?;
     let assumed = scenario.origins.assumed();
     let text = match explain.format {
+        ReportFormat::Text if explain.output.is_none() && output::has_width() => narrow(&assumed),
         ReportFormat::Text => table(&assumed),
         ReportFormat::Json => format!("{:#}\n", json!({ "assumed": assumed })),
     };
@@ -32,6 +37,16 @@ fn table(assumed: &[Assumed]) -> String {
     let line =
         |[key, value, source]: &[String; 3]| format!("{key:keys$}  {value:values$}  {source}\n");
     rows.iter().map(line).collect()
+}
+
+/// Formats the same table for a terminal, which would break its lines anywhere.
+fn narrow(assumed: &[Assumed]) -> String {
+    let mut table = output::table(false);
+    table.set_header(["key", "value", "source"]);
+    for of in assumed {
+        table.add_row([&of.key, &of.value, &of.source]);
+    }
+    format!("{table}\n")
 }
 
 /// Maximum width of a column [characters]. A longer cell moves the rest of its row out of alignment.

@@ -8,6 +8,7 @@ use crate::probe::ProbeError;
 use crate::report::Unfinished;
 use crate::scenario::{Problems, printable};
 use crate::validate::PredictError;
+use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
@@ -37,15 +38,20 @@ pub enum Failure {
     ClosedPipe,
 }
 
+/// Errors of the operating system that no other argument mends: a full disk or quota, a limit on sizes of files, a device that
+/// fails, no descriptor, no memory.
+const LACKS: [Errno; 7] =
+    [Errno::NOSPC, Errno::DQUOT, Errno::FBIG, Errno::IO, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+
 impl Failure {
     /// Returns the failure that `path` cannot be written.
     pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
-        Failure::Input(format!("cannot write {}: {}", shown(path), input::reason(error)))
+        Failure::system(error, format!("cannot write {}: {}", shown(path), input::reason(error)))
     }
 
     /// Returns the failure that `path` cannot be read.
     pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
-        Failure::Input(format!("cannot read {}: {}", shown(path), input::reason(error)))
+        Failure::system(error, format!("cannot read {}: {}", shown(path), input::reason(error)))
     }
 
     /// Returns the failure that standard output cannot be written; a closed pipe gives [`Failure::ClosedPipe`], which is no
@@ -53,7 +59,22 @@ impl Failure {
     pub fn stdout(error: &io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
-            _ => Failure::Input(format!("cannot write standard output: {}", input::reason(error))),
+            _ => {
+                let what = format!("cannot write standard output: {}", input::reason(error));
+                Failure::system(error, what)
+            }
+        }
+    }
+
+    /// Returns the failure `what` that the operating system reports: the machine's if it lacks space, memory or descriptors or if a
+    /// device fails, otherwise that of the path or file that was named.
+    fn system(error: &io::Error, what: String) -> Failure {
+        match error
+            .raw_os_error()
+            .is_some_and(|code| LACKS.map(Errno::raw_os_error).contains(&code))
+        {
+            true => Failure::Machine(what),
+            false => Failure::Input(what),
         }
     }
 
@@ -73,12 +94,12 @@ impl Failure {
     /// escaped.
     pub fn message(&self, colour: bool) -> String {
         match self {
-            Failure::Problems(problems) => problems.render(colour),
+            Failure::Problems(problems) => plain(&problems.render(colour)),
             Failure::Several(all) => {
                 let each = all.iter().map(|one| one.message(colour));
                 each.map(|message| message.trim_end().to_owned() + "\n").collect()
             }
-            other => printable(&cut_words(&other.to_string())),
+            other => printable(&cut_words(&plain(&other.to_string()))),
         }
     }
 
@@ -99,6 +120,40 @@ impl Failure {
             other => other,
         }
     }
+}
+
+/// How parsers say which type of this program they were to read, and what that is in a file.
+const TYPES: [(&str, &str); 7] = [
+    ("expected internally tagged enum ", "expected a table"),
+    ("expected adjacently tagged enum ", "expected a table"),
+    ("expected newtype struct ", "expected a value"),
+    ("expected tuple struct ", "expected a list"),
+    ("expected unit struct ", "expected nothing"),
+    ("expected struct ", "expected a table"),
+    ("expected enum ", "expected one of its words"),
+];
+
+/// Returns a message without the names of types and the numbers of errors that libraries write into theirs.
+pub(super) fn plain(message: &str) -> String {
+    let mut text = message.to_owned();
+    let name =
+        |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    for (words, plain) in TYPES {
+        while let Some(at) = text.find(words) {
+            let end = at + words.len();
+            text.replace_range(at..end + name(&text[end..]), plain);
+        }
+    }
+    while let Some(at) = text.find(" (os error ") {
+        let Some(length) = text[at..].find(')') else { break };
+        text.replace_range(at..=at + length, "");
+    }
+    // `DriverError(CUDA_ERROR_NO_DEVICE, "…")`
+    while let Some(at) = text.find("Error(") {
+        let begin = text[..at].rfind(|c: char| !c.is_alphanumeric()).map_or(0, |before| before + 1);
+        text.replace_range(begin..at + "Error".len(), "");
+    }
+    text
 }
 
 impl From<ProbeError> for Failure {
@@ -138,6 +193,42 @@ impl From<live::Failure> for Failure {
 mod tests {
     use super::*;
     use crate::cli::EXIT_CODES;
+
+    #[test]
+    fn messages_have_no_names_of_types() {
+        for (message, expected) in [
+            (
+                "invalid type: integer `5`, expected struct Sample at line 1",
+                "invalid type: integer `5`, expected a table at line 1",
+            ),
+            ("expected internally tagged enum Kind", "expected a table"),
+            (
+                "cannot: No such file or directory (os error 2); x",
+                "cannot: No such file or directory; x",
+            ),
+            (
+                "no start: DriverError(CUDA_ERROR_NO_DEVICE, \"none\")",
+                "no start: (CUDA_ERROR_NO_DEVICE, \"none\")",
+            ),
+            ("as it is", "as it is"),
+        ] {
+            assert_eq!(plain(message), expected);
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_the_machines_failure_and_a_missing_folder_the_users() {
+        let of = |code: Errno| {
+            let error = io::Error::from_raw_os_error(code.raw_os_error());
+            let all =
+                [Failure::unwritable, Failure::unreadable].map(|make| make(Path::new("x"), &error));
+            let codes = all.each_ref().map(Failure::exit_code);
+            assert_eq!([codes[0]; 2], [codes[1], Failure::stdout(&error).exit_code()]);
+            codes[0]
+        };
+        assert_eq!([Errno::NOSPC, Errno::DQUOT, Errno::FBIG, Errno::IO].map(of), [3; 4]);
+        assert_eq!([Errno::NOENT, Errno::ACCESS, Errno::ISDIR, Errno::ROFS].map(of), [2; 4]);
+    }
 
     #[test]
     fn the_exit_codes_of_all_failures_are_exactly_the_documented_exit_codes() {

@@ -1,5 +1,6 @@
 //! `forebay import`: reads what other programs measured.
 
+use super::paths::Paths;
 use super::{Failure, import_collective, input, output};
 use crate::cli::{Dlio, Import, ImportFormat, ImportFrom, Kineto};
 use crate::import::collective::Benchmark;
@@ -10,9 +11,18 @@ use crate::report::format;
 use crate::scenario::{Problem, Problems, ScenarioFile};
 use crate::stats::{mean, quantile};
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) fn execute(import: &Import, quiet: bool) -> Result<(), Failure> {
+    let files: Vec<&Path> = match &import.from {
+        ImportFrom::Kineto(wanted) => vec![&wanted.trace],
+        ImportFrom::Dlio(wanted) => wanted.parts.iter().map(Path::new).collect(),
+        ImportFrom::NcclTests(wanted)
+        | ImportFrom::Osu(wanted)
+        | ImportFrom::Imb(wanted)
+        | ImportFrom::DeepBench(wanted) => wanted.files.iter().map(PathBuf::as_path).collect(),
+    };
+    Paths::default().prints(true).reads_all("the input", files).check()?;
     let collective = |of, wanted| import_collective::execute(of, wanted, quiet);
     match &import.from {
         ImportFrom::Kineto(trace) => kineto(trace, quiet),

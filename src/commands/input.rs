@@ -57,6 +57,11 @@ pub(super) fn text_within(path: &Path, most: u64) -> Result<String, Failure> {
     input::text(path, most).map_err(|error| failure(path, error))
 }
 
+/// Returns the bytes of a file of at most `most` bytes.
+pub(super) fn bytes_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
+    input::bytes(path, most).map_err(|error| failure(path, error))
+}
+
 /// Returns the text of a file of at most `most` bytes; `None` if there is no such file.
 pub(super) fn text_if_there(path: &Path, most: u64) -> Result<Option<String>, Failure> {
     match input::text(path, most) {

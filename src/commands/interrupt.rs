@@ -5,12 +5,12 @@
 //! what it still waits for, as set by [`when_late`]. A second signal always ends the process.
 
 use super::output;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{fs, io};
@@ -56,6 +56,8 @@ impl State {
 /// Starts a thread that handles signals. If the system refuses, signals keep their default action, which ends the process.
 pub(super) fn install() {
     INSTALLED.get_or_init(|| {
+        // Without a handler, a file that outgrows `ulimit -f` ends the process; with one, the write fails with a message.
+        signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).ok();
         let (tell, ready) = sync_channel(1);
         let listen = move || {
             let signals = Signals::new(heeded(ignored()));

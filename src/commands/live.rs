@@ -1,5 +1,6 @@
 //! `forebay live`: runs one scenario on this machine, one replication after the other.
 
+use super::paths::Paths;
 use super::points::{self, Opened};
 use super::{Failure, input, interrupt, output};
 use crate::cli::Live;
@@ -10,14 +11,14 @@ use std::path::Path;
 use std::time::Instant;
 
 pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
-    for path in [&args.output, &args.trace] {
-        output::check(path.as_deref())?;
-    }
+    let paths = Paths::default().writes("--output", args.output.as_ref())?;
+    let paths = paths.writes("--trace", args.trace.as_ref())?.prints(args.output.is_none());
     let mut opened = Opened::open(&args.scenario, &points::texts(&args.changes))?;
     if let Some(replications) = args.replications {
         opened.add(Override::new("run.replications", replications.into()));
     }
     let scenario = opened.resolve_live()?;
+    opened.read_by(paths).check()?;
     if let (Some(path), Some(profile)) = (opened.profile_path(), opened.profile()?)
         && input::is_read_once(&path)
     {

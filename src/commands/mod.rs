@@ -21,6 +21,7 @@ mod new;
 mod output;
 mod over_time;
 mod parity;
+mod paths;
 mod plot;
 mod points;
 mod profile;
@@ -51,6 +52,11 @@ use std::process::ExitCode;
 
 /// Parses the command line, carries it out and reports what went wrong.
 pub fn main() -> ExitCode {
+    // A process of `forebay live` is started like this. It is no command for users, so that help, completions and suggestions have
+    // nothing of it, and it handles no signals: its parent process ends it.
+    if std::env::args_os().skip(1).eq([crate::live::PART]) {
+        return end(live_part::execute());
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(usage) => return show_usage(&usage),
@@ -90,15 +96,11 @@ fn end(ended: Result<(), Failure>) -> ExitCode {
 
 /// Carries out a command.
 pub fn execute(cli: &Cli) -> Result<(), Failure> {
-    // A job copy of a live run handles no signals: its parent process ends it.
-    if !matches!(cli.command, Command::LivePart) {
-        interrupt::install();
-    }
+    interrupt::install();
     match &cli.command {
         Command::New(new) => new::execute(new, cli.quiet),
         Command::Run(run) => run::execute(run, cli.quiet),
         Command::Live(live) => live::execute(live, cli.quiet),
-        Command::LivePart => live_part::execute(),
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
         Command::Diff(diff) => diff::execute(diff),
         Command::ExplainDefaults(explain) => explain_defaults::execute(explain),

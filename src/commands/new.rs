@@ -1,5 +1,6 @@
 //! `forebay new`: writes a first scenario, recipe or plan from a few answers.
 
+use super::paths::Paths;
 use super::questions::{self, Questions, number};
 use super::{Failure, output};
 use crate::cli::{New, NewKind, NewPlan, NewPlot, NewScenario};
@@ -130,6 +131,9 @@ fn plot(new: &NewPlot, ask: &mut Questions<'_>) -> Result<String, Failure> {
             "{what}; `forebay new scenario` creates a scenario file"
         )));
     };
+    let file = new.target.output.as_ref().filter(|path| path.as_path() != Path::new("-"));
+    let paths = Paths::default().reads("the scenario", &scenario).writes("--output", file)?;
+    paths.prints(file.is_none()).check()?;
     let opened = ScenarioFile::open(&scenario)?;
     let given = Some(new.columns.clone()).filter(|columns| !columns.is_empty());
     let columns = ask.ask("Columns to draw", "the usual ones", given, |answer| {

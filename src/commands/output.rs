@@ -1,10 +1,12 @@
 //! Writes files (completely or not at all), standard output and messages. Closed pipes are no errors.
 
 use super::Failure;
+use super::failure::plain;
 use crate::cli::ReportFormat;
 use crate::input::{cut_words, shown};
 use crate::report::{self, Report};
 use crate::scenario::printable;
+use comfy_table::{ContentArrangement, Table, presets};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
@@ -24,12 +26,46 @@ pub(super) fn width() -> usize {
     width_or(100)
 }
 
+/// Returns whether the width of the terminal is known.
+pub(super) fn has_width() -> bool {
+    width_or(0) > 0
+}
+
 /// Returns the number of columns of the terminal, or `usual` if there is no terminal. The variable `COLUMNS` has precedence.
-pub(super) fn width_or(usual: usize) -> usize {
+fn width_or(usual: usize) -> usize {
     let written = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let asked = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col.into());
     let sensible = |columns: &usize| (40..=400).contains(columns);
     written.filter(sensible).or_else(|| asked().filter(sensible)).unwrap_or(usual)
+}
+
+/// Writes a text for people to standard output, its lines wrapped at the width of the terminal. Control characters are escaped.
+pub(super) fn text(text: &str) -> Result<(), Failure> {
+    stdout(wrapped(&printable(&plain(text)), width()).as_bytes())
+}
+
+/// Returns the text with lines of at most `width` columns. A wrapped line goes on two columns further in; a word that is longer than a
+/// line, such as an address, stays whole.
+fn wrapped(text: &str, width: usize) -> String {
+    let whole = |line: &str| {
+        let indent = " ".repeat(line.len() - line.trim_start_matches(' ').len() + 2);
+        let options = textwrap::Options::new(width)
+            .subsequent_indent(&indent)
+            .break_words(false)
+            .word_separator(textwrap::WordSeparator::AsciiSpace)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        textwrap::fill(line, options)
+    };
+    text.split('\n').map(whole).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a table for the terminal, with a border around it if `framed`: at most as wide as the terminal.
+pub(super) fn table(framed: bool) -> Table {
+    let mut table = Table::new();
+    table.load_style(if framed { presets::UTF8_BORDERS_ONLY } else { presets::NOTHING });
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(u16::try_from(width()).unwrap_or(u16::MAX));
+    table
 }
 
 /// Writes all of `bytes` to standard output.
@@ -251,7 +287,7 @@ fn create_named(target: &Path, ending: &str) -> io::Result<(PathBuf, File)> {
 }
 
 /// Returns the directory that contains `path`.
-fn directory_of(path: &Path) -> &Path {
+pub(super) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -259,7 +295,24 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 /// Returns the path of a hidden file beside `path`: its name is that of `path` followed by `ending`.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     directory_of(path).join(format!(".{name}.{ending}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_wrapped_at_spaces_and_words_stay_whole() {
+        let text = "one two three four\n  in: a b c d e f g\nhttps://example.org/long x\nshort\n\n│ é é é │\n";
+        let expected = "one two\n  three\n  four\n  in: a b\n    c d e\n    f g\nhttps://example.org/long\n  x\nshort\n\n│ é é é │\n";
+        assert_eq!(wrapped(text, 9), expected);
+        assert_eq!(wrapped(text, 100), text);
+        for width in 1..40 {
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(words(&wrapped(text, width)), words(text), "{width}");
+        }
+    }
 }

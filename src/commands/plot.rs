@@ -1,5 +1,6 @@
 //! `forebay plot`: draws figures by recipe from the rows of a file, a sweep or a run.
 
+use super::paths::Paths;
 use super::points::{self, Opened};
 use super::progress::Watch;
 use super::run_figure::{self, Kind};
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Maximum number of points of a sweep that can be drawn, because the rows of all points are in memory.
 const MOST_SWEPT: usize = 100_000;
@@ -25,6 +26,7 @@ pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
     // All recipes are read before anything runs, and the errors of all of them are reported together.
     let recipes = plot.recipes.iter().map(|path| (path, open(path)));
     let recipes = every(recipes.map(|(path, recipe)| Ok((path, recipe?))))?;
+    refuse_overwriting(plot, &recipes)?;
     if let Some(directory) = &plot.output {
         fs::create_dir_all(directory).map_err(|error| Failure::unwritable(directory, &error))?;
     }
@@ -41,6 +43,47 @@ pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
     Failure::all(wrong)
 }
 
+/// Returns an error if a figure would overwrite the figure of another recipe, or a file that is read.
+fn refuse_overwriting(plot: &Plot, recipes: &[(&PathBuf, Recipe)]) -> Result<(), Failure> {
+    let mut paths = Paths::default();
+    for (path, recipe) in recipes {
+        paths = paths.reads("the recipe", *path);
+        let beside = |name: &str| path.parent().unwrap_or(Path::new("")).join(name);
+        match recipe.data_source().map_err(fail)? {
+            _ if plot.data.is_some() => {}
+            Some(DataSource::Csv(csv)) => paths = paths.reads("the recipe's data,", beside(csv)),
+            Some(DataSource::Scenario { path, set, unset, .. }) => {
+                // What is wrong with the scenario is reported when its figure is drawn. A pipe can be read only then.
+                let (path, changes) = (beside(path), changes(set, unset));
+                let once = input::is_read_once(&path);
+                let opened = (!once).then(|| Opened::open(&path, &changes).ok()).flatten();
+                if let Some(opened) = opened {
+                    opened.resolve().ok();
+                    paths = opened.read_by(paths);
+                }
+            }
+            None => {}
+        }
+        for (_, target) in targets(plot, path) {
+            paths = paths.writes_below("a figure", target);
+        }
+    }
+    paths.reads_all("--data", plot.data.as_ref()).check()
+}
+
+/// Returns the figures of a recipe: in the directory that `--output` names; without it, beside the recipe.
+fn targets(plot: &Plot, recipe: &Path) -> Vec<(Kind, PathBuf)> {
+    let target = |(kind, extension): &(Kind, &str)| {
+        let beside = recipe.with_extension(extension);
+        let target = match (&plot.output, beside.file_name()) {
+            (Some(directory), Some(name)) => directory.join(name),
+            _ => beside,
+        };
+        (*kind, target)
+    };
+    kinds(plot.format).iter().map(target).collect()
+}
+
 /// Draws the figure of one recipe.
 fn draw(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<(), Failure> {
     let table = table(plot, path, recipe, quiet)?;
@@ -53,15 +96,10 @@ fn draw(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<(), Fa
     write(plot, path, &figure, quiet)
 }
 
-/// Writes a figure to the directory that `--output` names; without it, beside the recipe.
+/// Writes the figure of the recipe at `path`.
 fn write(plot: &Plot, path: &Path, figure: &Figure, quiet: bool) -> Result<(), Failure> {
-    for (kind, extension) in kinds(plot.format) {
-        let beside = path.with_extension(extension);
-        let target = match (&plot.output, beside.file_name()) {
-            (Some(directory), Some(name)) => directory.join(name),
-            _ => beside,
-        };
-        run_figure::save(&target, *kind, figure)?;
+    for (kind, target) in targets(plot, path) {
+        run_figure::save(&target, kind, figure)?;
         output::warn(quiet, &format!("wrote {}", shown(&target)));
     }
     Ok(())
@@ -122,12 +160,15 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
         }
         Some(DataSource::Csv(csv)) => read(&beside(csv)),
         Some(DataSource::Scenario { path, set, unset, rows }) => {
-            let unset = unset.iter().cloned().map(OverrideText::Unset);
-            let changes: Vec<OverrideText> =
-                unset.chain(set.iter().cloned().map(OverrideText::Set)).collect();
-            of_scenario((plot, quiet), (path, &beside(path)), &changes, rows)
+            of_scenario((plot, quiet), (path, &beside(path)), &changes(set, unset), rows)
         }
     }
+}
+
+/// Returns the changes that a recipe makes to its scenario.
+fn changes(set: &[String], unset: &[String]) -> Vec<OverrideText> {
+    let unset = unset.iter().cloned().map(OverrideText::Unset);
+    unset.chain(set.iter().cloned().map(OverrideText::Set)).collect()
 }
 
 /// Returns the rows of a scenario with these changes; `name` is the scenario as the recipe names it.

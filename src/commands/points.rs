@@ -1,6 +1,7 @@
 //! Common parts of `run`, `sweep` and `plot`: opening a scenario, resolving its points, and the pool of threads.
 
 use super::memory::{self, Together};
+use super::paths::Paths;
 use super::progress::tick;
 use super::{Failure, input};
 use crate::cli::{Changes, KeyChange, ScenarioArgs};
@@ -24,6 +25,8 @@ const SHOWN: usize = 5;
 
 /// A scenario file and the user's changes to it.
 pub(super) struct Opened {
+    /// Path of the file; `-` for standard input.
+    path: PathBuf,
     file: ScenarioFile,
     overrides: Vec<Override>,
     /// Lists of values to sweep in addition to the file's `[sweep]` table.
@@ -67,7 +70,19 @@ impl Opened {
             ScenarioFile::open(path)?
         };
         let overrides = changes.iter().map(OverrideText::parse).collect::<Result<_, Problems>>()?;
-        Ok(Opened { file, overrides, varied: Vec::new(), threads: None })
+        let path = path.to_owned();
+        Ok(Opened { path, file, overrides, varied: Vec::new(), threads: None })
+    }
+
+    /// Adds the scenario and the files that it names to the files that a command reads. The scenario must have been resolved.
+    pub(super) fn read_by(&self, paths: Paths) -> Paths {
+        let paths = paths.reads("the scenario", &self.path);
+        paths.reads_all("a file that the scenario reads,", self.file.files_read())
+    }
+
+    /// Returns the paths of the files that the scenario names and that have been read so far.
+    pub(super) fn files_read(&self) -> Vec<PathBuf> {
+        self.file.files_read()
     }
 
     /// Returns the maximum number of simulations at the same time.

@@ -1,5 +1,6 @@
 //! `forebay profile`: shows, compares, fits and draws profiles of machines.
 
+use super::paths::Paths;
 use super::{Failure, input, output, plot, profile_figure, profile_text, run_figure};
 use crate::cli::{ProfileArgs, ProfileCommand, ReportFormat};
 use crate::cli::{ProfileDiff, ProfileFit, ProfilePlot, ProfileShow};
@@ -27,9 +28,7 @@ fn open(path: &Path) -> Result<Profile, Failure> {
 fn show(arguments: &ProfileShow) -> Result<(), Failure> {
     let profile = open(&arguments.profile)?;
     match arguments.format {
-        ReportFormat::Text => {
-            output::stdout(profile_text::show(&profile, output::width()).as_bytes())
-        }
+        ReportFormat::Text => output::text(&profile_text::show(&profile)),
         ReportFormat::Json => json(&profile),
     }
 }
@@ -37,9 +36,7 @@ fn show(arguments: &ProfileShow) -> Result<(), Failure> {
 fn diff(arguments: &ProfileDiff) -> Result<(), Failure> {
     let changes = compare(&open(&arguments.before)?, &open(&arguments.after)?);
     match arguments.format {
-        ReportFormat::Text => {
-            output::stdout(profile_text::diff(&changes, output::width()).as_bytes())
-        }
+        ReportFormat::Text => output::text(&profile_text::diff(&changes)),
         ReportFormat::Json => json(&changes),
     }
 }
@@ -52,7 +49,9 @@ fn json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 fn refit(arguments: &ProfileFit, quiet: bool) -> Result<(), Failure> {
-    output::check(arguments.output.as_deref())?;
+    let paths = Paths::default().writes("--output", arguments.output.as_ref())?;
+    let paths = paths.prints(arguments.output.is_none()).reads("the samples", &arguments.samples);
+    paths.reads_all("--like", arguments.like.as_ref()).check()?;
     let samples = samples(&arguments.samples, quiet)?;
     let machine = |path| Profile::open_machine(path).map_err(|e| Failure::Input(e.to_string()));
     let like = arguments.like.as_deref().map(machine).transpose()?.unwrap_or_default();
@@ -113,12 +112,20 @@ fn draw(arguments: &ProfilePlot, quiet: bool) -> Result<(), Failure> {
             Vec::new()
         }
     };
+    let mut paths = Paths::default().reads("the profile", &arguments.profile);
+    paths = paths.reads("the samples", &named);
+    let mut targets = Vec::new();
     for (name, figure) in profile_figure::figures(&profile, &all) {
         for (kind, extension) in plot::kinds(arguments.format) {
             let target = directory.join(format!("{name}.{extension}"));
-            run_figure::save(&target, *kind, &figure)?;
-            output::warn(quiet, &format!("wrote {}", shown(&target)));
+            paths = paths.writes_below("a figure", &target);
+            targets.push((target, *kind, figure.clone()));
         }
+    }
+    paths.check()?;
+    for (target, kind, figure) in targets {
+        run_figure::save(&target, kind, &figure)?;
+        output::warn(quiet, &format!("wrote {}", shown(&target)));
     }
     Ok(())
 }

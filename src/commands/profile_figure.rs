@@ -13,7 +13,7 @@ const CURVES: usize = 8;
 
 /// Returns a figure, with a name for its file, for each fit of a kind that can be drawn.
 pub(super) fn figures(profile: &Profile, samples: &[Sample]) -> Vec<(String, Figure)> {
-    let mut figures = Vec::new();
+    let mut figures: Vec<(String, Figure)> = Vec::new();
     for (path, fit) in profile.fits() {
         let of: Vec<&Sample> = samples.iter().filter(|s| belongs(s, &path, profile)).collect();
         let lines = match path[0].as_str() {
@@ -32,7 +32,13 @@ pub(super) fn figures(profile: &Profile, samples: &[Sample]) -> Vec<(String, Fig
             let title = format!("{}: {}{trials}", path.join(" "), "fit with 95 % band");
             let figure = Figure { title, panels: vec![Panel::Lines(lines)], ..Figure::default() };
             let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-            figures.push((path.join("-").chars().map(safe).collect(), figure));
+            let plain: String = path.join("-").chars().map(safe).collect();
+            // `a.b` and `a-b` are different fits; their figures need different files.
+            let taken = |name: &String| figures.iter().any(|(other, _)| other == name);
+            let numbered = (2..).map(|number| format!("{plain}-{number}"));
+            let mut names = std::iter::once(plain.clone()).chain(numbered);
+            let name = names.find(|name| !taken(name)).unwrap_or(plain);
+            figures.push((name, figure));
         }
     }
     figures

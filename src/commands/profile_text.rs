@@ -1,10 +1,11 @@
 //! Profiles and their differences as tables.
 
+use super::output;
 use crate::law::CachePolicy;
 use crate::profile::{Change, Fit, Parameter, Profile, ThroughputTable, Verdict};
 use crate::report::format::{bytes, number, prefixed, rate, seconds, share, signed_share};
 use crate::scenario::printable_line;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, Table};
 use std::collections::BTreeMap;
 
 /// Returns parameters in order of their names, those of one kind by their numbers: `at_8` before `at_1024`.
@@ -18,9 +19,8 @@ fn by_number(parameters: &BTreeMap<String, Parameter>) -> Vec<(&String, &Paramet
 }
 
 /// Returns a profile as text: a table of parameters, notes, ranges of the measurements and provenance.
-pub(super) fn show(profile: &Profile, width: usize) -> String {
-    let mut rows =
-        table(width, &["fit", "parameter", "value", "95 % interval", "residual", "trials"]);
+pub(super) fn show(profile: &Profile) -> String {
+    let mut rows = table(&["fit", "parameter", "value", "95 % interval", "residual", "trials"]);
     let mut notes = String::new();
     for (path, fit) in profile.fits() {
         let path = printable_line(&path.join("."));
@@ -76,8 +76,8 @@ pub(super) fn page_cache(profile: &Profile) -> String {
 }
 
 /// Returns the differences between two profiles as a table.
-pub(super) fn diff(changes: &[Change], width: usize) -> String {
-    let mut rows = table(width, &["fit", "parameter", "before", "after", "change", "difference"]);
+pub(super) fn diff(changes: &[Change]) -> String {
+    let mut rows = table(&["fit", "parameter", "before", "after", "change", "difference"]);
     let value = |parameter: &Option<Parameter>| {
         parameter.as_ref().map_or("-".to_owned(), |p| shown(p.value, &p.unit))
     };
@@ -193,11 +193,8 @@ fn provenance(profile: &Profile) -> String {
     text
 }
 
-pub(super) fn table(width: usize, header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+pub(super) fn table(header: &[&str]) -> Table {
+    let mut table = output::table(true);
     table.set_header(cells(&header.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()));
     table
 }

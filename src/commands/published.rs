@@ -1,6 +1,7 @@
 //! `forebay published`: compares predictions with published measurements of clusters.
 
 use super::parity::{self, Dots};
+use super::paths::Paths;
 use super::{Failure, input, output, points, run_figure};
 use crate::cli::{self, ReportFormat};
 use crate::input::shown;
@@ -9,15 +10,15 @@ use crate::published::{
     SCALING, compare,
 };
 use crate::report::format::{number, share, signed_share};
-use crate::scenario::printable;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, Table};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Carries out the command.
 pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
-    output::check(wanted.figure.as_deref())?;
+    let paths = Paths::default().writes("--figure", wanted.figure.as_ref())?.prints(true);
+    paths.reads_all("the published results", wanted.file.as_ref()).check()?;
     let kind = wanted.figure.as_deref().map(run_figure::kind).transpose()?;
     let published = read(wanted.file.as_deref())?;
     let pool = points::pool(None)?;
@@ -29,11 +30,12 @@ pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
     if let (Some(path), Some(kind)) = (&wanted.figure, kind) {
         run_figure::save(path, kind, &figure(&compared))?;
     }
-    let text = match wanted.format {
-        ReportFormat::Text => printable(&text(&fitted, &compared)),
-        ReportFormat::Json => format!("{:#}\n", as_json(&fitted, &compared)),
-    };
-    output::stdout(text.as_bytes())
+    match wanted.format {
+        ReportFormat::Text => output::text(&text(&fitted, &compared)),
+        ReportFormat::Json => {
+            output::stdout(format!("{:#}\n", as_json(&fitted, &compared)).as_bytes())
+        }
+    }
 }
 
 fn read(file: Option<&Path>) -> Result<Published, Failure> {
@@ -197,9 +199,7 @@ fn value(quantity: Quantity, value: f64) -> String {
 }
 
 fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_content_arrangement(ContentArrangement::Disabled);
+    let mut table = output::table(true);
     table.set_header(header);
     table
 }

@@ -1,6 +1,7 @@
 //! `forebay run`: simulates one scenario, its replications in parallel.
 
 use super::interrupt::{self, Late};
+use super::paths::Paths;
 use super::points::{self, Opened};
 use super::progress::{VerdictWatch, Watch};
 use super::{Failure, output, run_figure, uncertain};
@@ -16,12 +17,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
-    for path in [&run.output, &run.trace, &run.figure] {
-        output::check(path.as_deref())?;
-    }
+    let paths = Paths::default().writes("--output", run.output.as_ref())?;
+    let paths = paths.writes("--trace", run.trace.as_ref())?;
+    let paths = paths.writes("--figure", run.figure.as_ref())?.prints(run.output.is_none());
     let picture = run.figure.as_deref().map(run_figure::kind).transpose()?;
     let opened = Opened::from_arguments(&run.scenario, overrides(run))?;
     let scenario = opened.resolve_to_run(|scenario| runs_of(run, scenario))?;
+    opened.read_by(paths).check()?;
     let chosen = chosen(run, &scenario)?;
     if let Some(runs) = run.uncertainty {
         return uncertain::execute(run, runs, &opened, &scenario, picture, quiet);

@@ -172,6 +172,15 @@ fn colour_of(cause: Cause) -> Colour {
     }
 }
 
+/// Returns the name of a cause beside the part of a bar that is the job's own computing: as a cause, `compute` is a wait for a rank that
+/// computes.
+fn word(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Compute => "waiting for siblings",
+        other => other.name(),
+    }
+}
+
 /// Returns a bar for each job: shares of time by cause of stalls. A cause's share includes stalls that a peer's stall caused.
 fn bars(jobs: &[JobReport]) -> Bars {
     let share = |job: &JobReport, cause: Cause| {
@@ -180,8 +189,8 @@ fn bars(jobs: &[JobReport]) -> Bars {
     };
     let seen = |cause: &Cause| jobs.iter().any(|job| share(job, *cause) >= 5e-4);
     let causes: Vec<Cause> = Cause::ALL.into_iter().filter(seen).collect();
-    let part = |cause: &Cause| BarPart { name: cause.name().to_owned(), colour: colour_of(*cause) };
-    let training = BarPart { name: "training".into(), colour: Colour(228, 228, 228) };
+    let part = |cause: &Cause| BarPart { name: word(*cause).to_owned(), colour: colour_of(*cause) };
+    let computing = BarPart { name: "computing".into(), colour: Colour(228, 228, 228) };
     let bar = |job: &JobReport| {
         let stalls: Vec<f64> = causes.iter().map(|cause| share(job, *cause)).collect();
         let rest = (1.0 - stalls.iter().sum::<f64>()).max(0.0);
@@ -193,7 +202,7 @@ fn bars(jobs: &[JobReport]) -> Bars {
     let range = [Some(0.0), Some(1.0)];
     Bars {
         x: AxisSpec { label, unit: plot::Unit::Share, range, ..AxisSpec::default() },
-        parts: causes.iter().map(part).chain([training]).collect(),
+        parts: causes.iter().map(part).chain([computing]).collect(),
         bars: jobs.iter().map(bar).collect(),
     }
 }

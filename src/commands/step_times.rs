@@ -21,7 +21,9 @@ pub(super) fn curves(jobs: &[JobReport], outcome: &Outcome) -> Vec<Curve> {
     let curve = |(index, job): (usize, &JobReport)| {
         let first = outcome.jobs.iter().find(|copy| copy.job == index);
         let times = first.map(step_times).unwrap_or_default();
+        // Points of a part of a period would show a slow wave that the steps do not have.
         let steps = times.len().div_ceil(POINTS).max(1);
+        let steps = if steps > 1 { steps.next_multiple_of(period(&times)) } else { 1 };
         let points = times.chunks(steps).map(point).collect();
         Curve {
             series: Series { name: job.name.clone(), points, index, ..Series::default() },
@@ -43,6 +45,29 @@ fn step_times(copy: &JobOutcome) -> Vec<(f64, f64)> {
     let mut before = copy.start;
     let time = |end: f64| (end, end - std::mem::replace(&mut before, end));
     copy.steps.iter().map(|step| step.end).map(time).collect()
+}
+
+/// Longest period of step times that is looked for [steps].
+const LONGEST: usize = 256;
+/// Number of pairs of steps that are compared for each period.
+const COMPARED: usize = 2048;
+
+/// Returns the number of steps after which step times repeat, as with gradient accumulation; 1 if they do not.
+fn period(times: &[(f64, f64)]) -> usize {
+    let apart = |lag: usize| {
+        let pairs = times.iter().zip(&times[lag..]).take(COMPARED);
+        let count = pairs.len().max(1) as f64;
+        pairs.map(|((_, a), (_, b))| (a - b).abs()).sum::<f64>() / count
+    };
+    let (mut best, mut least) = (1, f64::INFINITY);
+    for lag in 1..=LONGEST.min(times.len() / 4) {
+        let found = apart(lag);
+        // Multiples of a period repeat no better, and lags of random times hardly differ.
+        if found < least / 2.0 {
+            (best, least) = (lag, found);
+        }
+    }
+    best
 }
 
 /// Returns the point of successive steps: in the middle of their ends, at the median of their durations.
@@ -67,6 +92,25 @@ mod tests {
         assert_eq!((found.x, found.y), (5.0, Some(25.0)));
         assert_eq!(found.band, Some([1.0, 81.0]));
         assert_eq!(point(&steps[3..4]), Point { x: 3.0, y: Some(9.0), band: None });
+    }
+
+    #[test]
+    fn points_of_periodic_step_times_cover_whole_periods() {
+        // System: 1,000 steps, each fourth of which takes longer, so that nine steps would have two or three of them. Expectation:
+        // groups of whole periods, all with the same median.
+        let step = |end: f64| crate::report::StepOutcome { end, ..Default::default() };
+        let ends = (0..1000).scan(0.0, |end, n| {
+            *end += [8.0, 1.0, 3.0, 1.0][n % 4];
+            Some(*end)
+        });
+        let copy = JobOutcome { steps: ends.map(step).collect(), ..Default::default() };
+        let times = step_times(&copy);
+        assert_eq!(period(&times), 4);
+        let steps = times.len().div_ceil(POINTS).next_multiple_of(4);
+        let medians: Vec<_> = times.chunks_exact(steps).map(|steps| point(steps).y).collect();
+        assert!(medians.iter().all(|median| *median == medians[0]), "{medians:?}");
+        let random = |n: u64| (0.0, (n.wrapping_mul(6_364_136_223_846_793_005) >> 40) as f64);
+        assert_eq!(period(&(0..1000).map(random).collect::<Vec<_>>()), 1);
     }
 
     #[test]

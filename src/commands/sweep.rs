@@ -1,21 +1,23 @@
 //! `forebay sweep`: simulates all points of a grid on all cores.
 
 use super::interrupt::{self, Late};
+use super::paths::Paths;
 use super::points::{self, Opened};
 use super::progress::Watch;
-use super::sweep_journal::{Earlier, JournalFile};
+use super::sweep_journal::{Earlier, JournalFile, files_beside};
 use super::sweep_output::Output;
-use super::{Failure, output};
+use super::{Failure, input, output};
 use crate::cli::Sweep;
-use crate::input::{cut_words, printable};
+use crate::input::{cut_words, printable, shown};
 use crate::report::remarks;
-use crate::sweep::{self, Finished, Grid, Journal, Plan, Selection, Start};
+use crate::scenario::Scenario;
+use crate::sweep::{self, Finished, Grid, Journal, Plan, Row, Selection, Start, SweepSettings};
 use std::fs;
 use std::ops::ControlFlow;
 
 pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let to = sweep.output.as_deref();
-    output::check(to)?;
+    let paths = Paths::default().writes("--output", to)?.prints(to.is_none());
     let refused = |error| Failure::Input(format!("cannot sweep: {error}"));
     // A misspelled column is reported first: the scenario may take long to be read.
     Selection::check(&sweep.columns).map_err(refused)?;
@@ -25,9 +27,23 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let selection =
         Selection::new(&header, grid.keys().count(), &sweep.columns).map_err(refused)?;
     let pool = points::pool(sweep.scenario.threads)?;
+    // The ends of the grid show which files its points read, before the journal is written to.
+    for end in [0, grid.len().saturating_sub(1)] {
+        opened.at(&grid, end).ok();
+    }
+    let mut paths = opened.read_by(paths);
+    for file in to.map(files_beside).transpose()?.into_iter().flatten() {
+        paths = paths.writes_below("a file beside --output", file);
+    }
+    paths.check()?;
     // The journal is locked before anything takes long, so that a second sweep to the same file fails at once.
-    let (mut journal, earlier) = journal(sweep)?;
+    let (mut journal, earlier) = match opened.at(&grid, 0) {
+        Ok(first) => journal(sweep, &settings(&opened, &grid, &first)?)?,
+        // The check lists all such points.
+        Err(_) => pool.install(|| opened.check(&grid)).map(|_| (None, Journal::default()))?,
+    };
     let replications = pool.install(|| opened.check(&grid))?;
+    opened.read_by(paths).check()?;
     if !quiet {
         let common = common_remarks(&opened, &grid);
         common.iter().for_each(|remark| output::say(&printable(&cut_words(remark))));
@@ -45,7 +61,22 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
         progress: watch.slots(),
     };
     let mut failure = None;
-    let deliver = |index, finished| match take(&grid, index, finished, &mut journal, &mut out) {
+    let column = header.iter().position(|name| name == "too_short");
+    let is_short = |row: &Row| {
+        column.and_then(|at| row.get(at)).is_some_and(|why| !why.to_string().is_empty())
+    };
+    let (mut short, mut done) = (0, 0);
+    let mut look = |finished: &Finished| {
+        if let Finished::Rows { rows, .. } | Finished::Kept(rows) = finished {
+            short += usize::from(rows.iter().any(is_short));
+            done += 1;
+        }
+    };
+    let mut take = |index, finished| {
+        look(&finished);
+        take(&grid, index, finished, &mut journal, &mut out)
+    };
+    let deliver = |index, finished| match take(index, finished) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             interrupt::raise();
@@ -55,7 +86,12 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     };
     sweep::run(&plan, &pool, || watch.done(), deliver);
     watch.end();
-    finish(failure, journal, out, grid.len())
+    let ended = finish(failure, journal, out, grid.len());
+    if short > 0 && ended.is_ok() {
+        let what = format!("{short} of {done} points ran too short to show the long run");
+        output::warn(quiet, &format!("{what}: the column `too_short` says why"));
+    }
+    ended
 }
 
 /// Returns the remarks that the first and the last point of a grid have in common. Rows have no column for remarks.
@@ -64,6 +100,18 @@ fn common_remarks(opened: &Opened, grid: &Grid) -> Vec<String> {
     let [Ok(first), Ok(last)] = ends else { return Vec::new() };
     let last = remarks(&last);
     remarks(&first).into_iter().filter(|remark| last.contains(remark)).collect()
+}
+
+/// Returns what the results of the sweep depend on; `first` is the scenario at its first point.
+fn settings(opened: &Opened, grid: &Grid, first: &Scenario) -> Result<SweepSettings, Failure> {
+    let mut files = Vec::new();
+    for path in opened.files_read() {
+        // A pipe has been read; what came through it is part of the first point's result.
+        if !input::is_read_once(&path) {
+            files.push((shown(&path), input::bytes_within(&path, input::RECORDED)?));
+        }
+    }
+    Ok(SweepSettings::new(grid, first, &files))
 }
 
 /// Decides for each point of a grid whether it must be simulated.
@@ -99,7 +147,10 @@ impl Points<'_> {
 
 /// Opens the journal of a sweep whose output is a file, and returns it with the points of an earlier sweep. Standard output, a
 /// device or a pipe has no journal.
-fn journal(sweep: &Sweep) -> Result<(Option<JournalFile>, Journal), Failure> {
+fn journal(
+    sweep: &Sweep,
+    settings: &SweepSettings,
+) -> Result<(Option<JournalFile>, Journal), Failure> {
     let file =
         |path: &&std::path::PathBuf| fs::metadata(path).map_or(true, |found| found.is_file());
     let Some(path) = sweep.output.as_ref().filter(file) else {
@@ -112,7 +163,7 @@ fn journal(sweep: &Sweep) -> Result<(Option<JournalFile>, Journal), Failure> {
         (false, true) => Earlier::Force,
         (false, false) => Earlier::Refuse,
     };
-    let (journal, earlier) = JournalFile::open(path, earlier)?;
+    let (journal, earlier) = JournalFile::open(path, earlier, settings)?;
     interrupt::when_late(Late::End(journal.kept()));
     interrupt::when_ended_at_once(journal.always_kept());
     Ok((Some(journal), earlier))

@@ -3,10 +3,10 @@
 
 use super::{Failure, output};
 use crate::input::shown;
-use crate::sweep::{Journal, Row};
+use crate::sweep::{Journal, JournalRead, Row, SweepSettings};
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -26,36 +26,61 @@ pub(super) struct JournalFile {
     path: PathBuf,
     file: File,
     points: usize,
+    /// Checksum of the first line.
+    seal: u128,
+}
+
+/// Returns the path of the journal of a sweep to `output`.
+fn journal_of(output: &Path) -> Result<PathBuf, Failure> {
+    let target = output::target_of(output);
+    let target = target.map_err(|error| Failure::unwritable(output, &error))?;
+    let mut path = target.into_os_string();
+    path.push(".partial");
+    Ok(PathBuf::from(path))
+}
+
+/// Ending of the temporary file in which the rows of a sweep stand until all are there.
+pub(super) const UNFINISHED: &str = "unfinished";
+
+/// Returns the files that a sweep to `output` writes beside it.
+pub(super) fn files_beside(output: &Path) -> Result<[PathBuf; 2], Failure> {
+    let target = output::target_of(output);
+    let target = target.map_err(|error| Failure::unwritable(output, &error))?;
+    Ok([journal_of(output)?, output::beside(&target, UNFINISHED)])
 }
 
 impl JournalFile {
-    /// Opens the journal of a sweep to `output`, or creates it. Returns it with the points that an earlier sweep finished.
-    pub(super) fn open(output: &Path, wanted: Earlier) -> Result<(JournalFile, Journal), Failure> {
-        let target = output::target_of(output);
-        let target = target.map_err(|error| Failure::unwritable(output, &error))?;
-        let mut path = target.into_os_string();
-        path.push(".partial");
-        let path = PathBuf::from(path);
+    /// Opens the journal of a sweep with these settings to `output`, or creates it. Returns it with the points that an earlier sweep
+    /// finished.
+    pub(super) fn open(
+        output: &Path,
+        wanted: Earlier,
+        settings: &SweepSettings,
+    ) -> Result<(JournalFile, Journal), Failure> {
+        let path = journal_of(output)?;
         let file = lock(output, &path)?;
         let unreadable = |error| Failure::unreadable(&path, &error);
-        let earlier = Journal::read(file.try_clone().map_err(unreadable)?).map_err(unreadable)?;
-        if wanted == Earlier::Refuse && !earlier.is_empty() {
-            return Err(refuse(&path, earlier.len()));
-        }
-        let mut journal = JournalFile { path, file, points: 0 };
-        let (begun, earlier) = match wanted {
-            // A line that was cut off is ended here; empty lines are ignored.
-            Earlier::Resume => (journal.file.write_all(b"\n"), earlier),
-            Earlier::Force | Earlier::Refuse => (journal.file.set_len(0), Journal::default()),
+        let found = Journal::read(file.try_clone().map_err(unreadable)?).map_err(unreadable)?;
+        let kept = kept(&path, found, wanted, settings)?;
+        let mut journal = JournalFile { path, file, points: 0, seal: 0 };
+        let begun = match &kept {
+            // A last line that was cut off goes.
+            Some((earlier, length)) => {
+                (journal.points, journal.seal) = (earlier.len(), earlier.seal());
+                journal.file.set_len(*length)
+            }
+            None => journal.file.set_len(0).and_then(|()| {
+                journal.seal = Journal::begin(&mut journal.file, settings)?;
+                Ok(())
+            }),
         };
-        journal.points = earlier.len();
         begun.map_err(|error| Failure::unwritable(&journal.path, &error))?;
-        Ok((journal, earlier))
+        Ok((journal, kept.map(|(earlier, _)| earlier).unwrap_or_default()))
     }
 
     /// Appends the rows of a point.
     pub(super) fn append(&mut self, key: &str, rows: &[Row]) -> Result<(), Failure> {
-        let written = Journal::append(&mut self.file, key, rows);
+        let written = Journal::append(&mut self.file, self.seal, key, rows);
         written.map_err(|error| Failure::unwritable(&self.path, &error))?;
         self.points += 1;
         Ok(())
@@ -107,12 +132,46 @@ fn points_of(points: usize) -> String {
     }
 }
 
-/// Returns the failure of a sweep that would discard the points of an interrupted one.
-fn refuse(path: &Path, points: usize) -> Failure {
-    let path = shown(path);
-    Failure::Input(format!(
-        "cannot sweep: {path} holds finished points of an interrupted sweep ({points} points); write --resume to continue with these points, or --force to discard them"
-    ))
+/// Returns the journal at `path` to continue, with the length of its whole lines [B]; `None` if a new one is to be begun. Returns an
+/// error if a journal would be discarded that is not to be, or cannot be continued, or if no sweep wrote the file.
+fn kept(
+    path: &Path,
+    found: JournalRead,
+    wanted: Earlier,
+    settings: &SweepSettings,
+) -> Result<Option<(Journal, u64)>, Failure> {
+    let place = shown(path);
+    let refuse = |what: String| Err(Failure::Input(format!("cannot sweep: {what}")));
+    let anew = "write --force to discard its points and begin anew";
+    match (found, wanted) {
+        (JournalRead::Empty, _) => Ok(None),
+        (JournalRead::Foreign, _) => refuse(format!(
+            "{place} is not the journal of a sweep, but a sweep must store its finished points there; remove this file, or name another --output"
+        )),
+        (_, Earlier::Force) => Ok(None),
+        (JournalRead::Earlier, _) => refuse(format!(
+            "{place} was written by another version of forebay, and does not say with which settings; {anew}"
+        )),
+        (JournalRead::Edited(line), _) => {
+            refuse(format!("line {line} of {place} is not as a sweep wrote it; {anew}"))
+        }
+        (JournalRead::Journal(journal, ..), Earlier::Refuse) if journal.is_empty() => Ok(None),
+        (JournalRead::Journal(journal, ..), Earlier::Refuse) => {
+            let points = journal.len();
+            refuse(format!(
+                "{place} holds finished points of an interrupted sweep ({points} points); write --resume to continue with these points, or --force to discard them"
+            ))
+        }
+        (JournalRead::Journal(journal, earlier, length), Earlier::Resume) => {
+            match earlier.differences(settings) {
+                None => Ok(Some((journal, length))),
+                Some(_) if journal.is_empty() => Ok(None),
+                Some(differences) => refuse(format!(
+                    "--resume would lose the finished points in {place}, which are of other settings: {differences}; resume with the earlier settings, name another --output, or write --force to discard these points"
+                )),
+            }
+        }
+    }
 }
 
 /// Opens the file at `path`, without following a symbolic link there, and locks it.

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::output::{self, Pending};
+use super::sweep_journal::UNFINISHED;
 use crate::cli::RowFormat;
 use crate::input::shown;
 use crate::sweep::{Cell, Row, Selection};
@@ -40,7 +41,7 @@ impl Output {
         let target = match path {
             None => Target::Stdout,
             // A killed sweep's temporary file is replaced: the journal's lock keeps other sweeps away.
-            Some(path) => Target::File(path.to_owned(), Pending::create_as(path, "unfinished")?),
+            Some(path) => Target::File(path.to_owned(), Pending::create_as(path, UNFINISHED)?),
         };
         let header = selection.of(header);
         let (waiting, next, points, rows) = (BTreeMap::new(), 0, 0, 0);

@@ -2,6 +2,7 @@
 
 use super::interrupt::Late;
 use super::memory::{self, Together};
+use super::paths::Paths;
 use super::validate_points::predictions;
 use super::{Failure, input, interrupt, output, points, run_figure, validate_figure};
 use crate::cli::{ReportFormat, Validate};
@@ -9,7 +10,7 @@ use crate::input::{Records, WRITTEN, shown};
 use crate::live::{self, Settings, Source, Store};
 use crate::profile::Profile;
 use crate::report;
-use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value, printable};
+use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value};
 use crate::validate::{
     self, Factors, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit, Runs, Use,
     Verdict, measure, simulate, with_noise,
@@ -68,6 +69,14 @@ impl Base {
         Ok(Base { file, source, profile, named })
     }
 
+    /// Adds the scenario and the files that it names to the files that the command reads.
+    fn read_by(&self, paths: Paths) -> Paths {
+        // What is wrong with the scenario is reported at its first point.
+        self.file.resolve(self.named.as_slice()).ok();
+        let paths = paths.reads("the scenario", &self.source);
+        paths.reads_all("a file that the scenario reads,", self.file.files_read())
+    }
+
     pub(super) fn overrides(&self, set: &[String]) -> Result<Vec<Override>, Problems> {
         let mut all: Vec<Override> =
             set.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
@@ -76,10 +85,20 @@ impl Base {
     }
 }
 
+/// Returns the files that the command writes into its directory.
+fn paths(wanted: &Validate) -> Paths {
+    let files = ["runs.jsonl", "points.json", "parity.svg"].map(|name| wanted.output.join(name));
+    let paths = Paths::default().prints(true);
+    files.into_iter().fold(paths, |paths, file| paths.writes_below("an output", file))
+}
+
 fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     let text = input::toml(path)?;
     let mut plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
     let base = Base::open(&plan.scenario, wanted.profile.as_deref(), true)?;
+    if !wanted.predict_only {
+        base.read_by(paths(wanted).reads("the plan", path)).check()?;
+    }
     place_crossovers(&base, &mut plan)?;
     let pool = points::pool(None)?;
     let sets = plan.points.iter().map(|point| &point.set);
@@ -248,6 +267,7 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
         return Err(Failure::Input(what.to_owned()));
     };
     let base = Base::open(scenario, wanted.profile.as_deref(), false)?;
+    base.read_by(paths(wanted).reads("--measured", rows)).check()?;
     let file = Records::new(BufReader::new(input::open_within(rows, WRITTEN)?));
     let cannot = |error| Failure::Input(format!("cannot use {}: {error}", input::name(rows)));
     let measured = validate::read_measured(file).map_err(cannot)?;
@@ -314,19 +334,18 @@ fn samples_of_a_step(scenario: &Scenario) -> f64 {
 
 /// Prints the table of points and the verdict.
 fn show(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<(), Failure> {
-    let text = match wanted.format {
+    match wanted.format {
         ReportFormat::Text => {
             let fitted = refit.map(validate::refitted).unwrap_or_default();
-            printable(&(fitted + &validate::render(points, output::width_or(160))))
+            output::text(&(fitted + &validate::render(points, output::width())))
         }
         ReportFormat::Json => {
             let verdict = Verdict::from_points(points);
             let value =
                 serde_json::json!({ "fitted": refit, "points": points, "verdict": verdict });
-            format!("{value:#}\n")
+            output::stdout(format!("{value:#}\n").as_bytes())
         }
-    };
-    output::stdout(text.as_bytes())
+    }
 }
 
 /// Writes the parity plot and the points, and prints the table. Returns an error if the mean error exceeds the tolerance.

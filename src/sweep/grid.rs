@@ -56,6 +56,12 @@ impl Grid {
         self.axes.iter().map(|axis| axis.key.as_str())
     }
 
+    /// Returns the key of each axis and its values.
+    pub fn axes(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
+        let words = |axis: &Axis| axis.values.iter().map(ToString::to_string).collect();
+        self.axes.iter().map(move |axis| (axis.key.as_str(), words(axis)))
+    }
+
     /// Returns the values at point `index`, one per axis.
     pub fn values(&self, index: usize) -> Vec<&Value> {
         let mut rest = index;

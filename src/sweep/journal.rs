@@ -1,6 +1,7 @@
 //! Finished points in a file, one line each, so that a killed sweep loses none.
 
-use super::Row;
+use super::settings::hex;
+use super::{Row, SweepSettings};
 use crate::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,13 +13,37 @@ use std::os::unix::fs::FileExt;
 const LONGEST: u64 = 16 << 20;
 
 /// Finished points by [`key`]. Their rows stay in the file, because the rows of a large sweep would fill the memory.
+///
+/// The first line holds the settings of the sweep, each further one a finished point. Every line begins with a checksum of the rest
+/// of it, that of a point also of the first line: a line that was edited, or comes from another sweep, is noticed.
 #[derive(Debug, Default)]
 pub struct Journal {
     file: Option<File>,
     /// Offset and length of each point's line [B].
     lines: BTreeMap<u128, (u64, usize)>,
-    /// Whether the file holds anything but empty lines.
-    holds_text: bool,
+    /// Checksum of the first line.
+    seal: u128,
+}
+
+/// What a file in the place of a journal is.
+#[derive(Debug)]
+pub enum JournalRead {
+    /// Nothing, or the beginning of a first line.
+    Empty,
+    /// A journal, the settings of its sweep, and the length of its whole lines [B].
+    Journal(Journal, Box<SweepSettings>, u64),
+    /// A journal whose line of this number, from 1, was changed after a sweep wrote it.
+    Edited(usize),
+    /// A journal of a version of forebay that recorded no settings.
+    Earlier,
+    /// Something that no sweep wrote.
+    Foreign,
+}
+
+/// The first line of the file.
+#[derive(Serialize, Deserialize)]
+struct First<S> {
+    sweep: S,
 }
 
 /// A line of the file: a finished point.
@@ -28,28 +53,78 @@ struct Line<R> {
     rows: R,
 }
 
+/// Begin of each line.
+const SEALED: &str = "{\"sum\":\"";
+
 impl Journal {
-    /// Finds the points that an earlier sweep finished. A line that was cut off is ignored.
-    pub fn read(file: File) -> io::Result<Journal> {
+    /// Finds the points that an earlier sweep finished. A last line that was cut off is ignored.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(file: File) -> io::Result<JournalRead> {
         let mut journal = Journal::default();
         let mut reader = BufReader::new(&file);
-        let (mut begin, mut bytes) = (0, Vec::new());
-        loop {
+        let mut bytes = Vec::new();
+        let mut next = |bytes: &mut Vec<u8>| {
             bytes.clear();
-            let length = (&mut reader).take(LONGEST).read_until(b'\n', &mut bytes)?;
-            if length == 0 {
+            (&mut reader).take(LONGEST).read_until(b'\n', bytes)
+        };
+        let length = next(&mut bytes)?;
+        if bytes.iter().all(u8::is_ascii_whitespace) && length < LONGEST as usize {
+            // What follows empty lines cannot be a journal's first line.
+            return Ok(if next(&mut bytes)? == 0 {
+                JournalRead::Empty
+            } else {
+                JournalRead::Foreign
+            });
+        }
+        if bytes.last() != Some(&b'\n') && SEALED.as_bytes().iter().zip(&bytes).all(|(a, b)| a == b)
+        {
+            return Ok(JournalRead::Empty);
+        }
+        let first = sealed(&bytes, 0).and_then(|(seal, text)| {
+            journal.seal = seal;
+            serde_json::from_str::<First<SweepSettings>>(&text).ok()
+        });
+        let Some(First { sweep }) = first else {
+            let earlier = serde_json::from_slice::<Line<Vec<Row>>>(&bytes).is_ok();
+            let edited = bytes.starts_with(SEALED.as_bytes());
+            return Ok(match (edited, earlier) {
+                (true, _) => JournalRead::Edited(1),
+                (false, true) => JournalRead::Earlier,
+                (false, false) => JournalRead::Foreign,
+            });
+        };
+        let mut begin = length as u64;
+        for number in 2.. {
+            let length = next(&mut bytes)?;
+            if length == 0 || bytes.last() != Some(&b'\n') && length < LONGEST as usize {
                 break;
             }
-            journal.holds_text |= bytes.iter().any(|byte| !byte.is_ascii_whitespace());
-            // A line longer than the limit comes in pieces, none of which parses.
-            let line = serde_json::from_slice::<Line<Vec<Row>>>(&bytes).ok();
-            if let Some(number) = line.and_then(|line| number_of(&line.key)) {
-                journal.lines.insert(number, (begin, length));
-            }
+            let line = sealed(&bytes, journal.seal);
+            let line =
+                line.and_then(|(_, text)| serde_json::from_str::<Line<Vec<Row>>>(&text).ok());
+            let Some(key) = line.and_then(|line| number_of(&line.key)) else {
+                return Ok(JournalRead::Edited(number));
+            };
+            journal.lines.insert(key, (begin, length));
             begin += length as u64;
         }
         journal.file = Some(file);
-        Ok(journal)
+        Ok(JournalRead::Journal(journal, Box::new(sweep), begin))
+    }
+
+    /// Writes the first line of a new journal, and returns its checksum, which [`Journal::append`] needs.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn begin(to: &mut impl Write, settings: &SweepSettings) -> io::Result<u128> {
+        write_sealed(to, &First { sweep: settings }, 0)
+    }
+
+    /// Returns the checksum of the first line.
+    pub fn seal(&self) -> u128 {
+        self.seal
     }
 
     /// Returns the number of finished points.
@@ -57,9 +132,9 @@ impl Journal {
         self.lines.len()
     }
 
-    /// Returns whether the file holds nothing but empty lines.
+    /// Returns whether no point was finished.
     pub fn is_empty(&self) -> bool {
-        !self.holds_text
+        self.lines.is_empty()
     }
 
     /// Returns the rows of the point with this key, if it is finished and its rows have this number of columns.
@@ -68,18 +143,38 @@ impl Journal {
         let mut bytes = vec![0; length];
         // A point whose line cannot be read is run again.
         self.file.as_ref()?.read_exact_at(&mut bytes, begin).ok()?;
-        let line: Line<Vec<Row>> = serde_json::from_slice(&bytes).ok()?;
+        let (_, text) = sealed(&bytes, self.seal)?;
+        let line: Line<Vec<Row>> = serde_json::from_str(&text).ok()?;
         let whole = line.key == key && line.rows.iter().all(|row| row.len() == columns);
         whole.then_some(line.rows)
     }
 
-    /// Writes a finished point as one line, and flushes.
-    pub fn append(to: &mut impl Write, key: &str, rows: &[Row]) -> io::Result<()> {
-        let mut line = serde_json::to_vec(&Line { key: key.to_owned(), rows })?;
-        line.push(b'\n');
-        to.write_all(&line)?;
-        to.flush()
+    /// Writes a finished point as one line, and flushes; `seal` is the checksum of the first line.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn append(to: &mut impl Write, seal: u128, key: &str, rows: &[Row]) -> io::Result<()> {
+        write_sealed(to, &Line { key: key.to_owned(), rows }, seal).map(|_| ())
     }
+}
+
+/// Writes a JSON object as a line with its checksum, and returns the checksum.
+fn write_sealed(to: &mut impl Write, object: &impl Serialize, seal: u128) -> io::Result<u128> {
+    let text = serde_json::to_string(object)?;
+    let rest = text.strip_prefix('{').unwrap_or(&text);
+    let sum = fnv1a_from(seal, rest.as_bytes());
+    // One write: a process that is killed leaves no line that looks whole.
+    to.write_all(format!("{SEALED}{}\",{rest}\n", hex(sum)).as_bytes())?;
+    to.flush()?;
+    Ok(sum)
+}
+
+/// Returns the checksum of a line and the object in it; `None` if the line is not as a sweep wrote it.
+fn sealed(line: &[u8], seal: u128) -> Option<(u128, String)> {
+    let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+    let (sum, rest) = line.strip_prefix(SEALED)?.split_once("\",")?;
+    let sum = number_of(sum)?;
+    (fnv1a_from(seal, rest.as_bytes()) == sum).then(|| (sum, format!("{{{rest}")))
 }
 
 /// Returns the number that a [`key`] encodes in hexadecimal.
@@ -91,14 +186,20 @@ fn number_of(key: &str) -> Option<u128> {
 /// point's values and the whole scenario with its seed.
 pub fn key(point: &str, scenario: &Scenario) -> String {
     let all = format!("{}|{point}|{scenario:?}", env!("CARGO_PKG_VERSION"));
-    format!("{:032x}", fnv1a(all.as_bytes()))
+    hex(fnv1a(all.as_bytes()))
 }
 
 /// Returns the 128-bit FNV-1a hash, which is the same on every machine and with every compiler.
-fn fnv1a(bytes: &[u8]) -> u128 {
+pub(super) fn fnv1a(bytes: &[u8]) -> u128 {
+    fnv1a_from(0, bytes)
+}
+
+/// Returns the hash of `bytes` that come after others, whose hash is `before`; 0 if none do.
+fn fnv1a_from(before: u128, bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
+    let begin = if before == 0 { OFFSET } else { before };
+    bytes.iter().fold(begin, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]
@@ -107,25 +208,45 @@ mod tests {
     use crate::sweep::Cell;
     use std::io::Seek;
 
-    /// Returns the journal in a file with these bytes.
-    fn journal(bytes: &[u8]) -> Journal {
+    /// Returns what a file with these bytes is.
+    fn read(bytes: &[u8]) -> JournalRead {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(bytes).and_then(|()| file.rewind()).expect("a file that takes a few bytes");
         Journal::read(file).expect("a readable file")
     }
 
+    /// Returns the journal of a sweep with these points.
+    fn written(version: &str, points: &[(&str, &[Row])]) -> Vec<u8> {
+        let text = format!(
+            "{{\"forebay\":\"{version}\",\"settings\":[],\"axes\":[],\"files\":{{}},\"first\":\"\"}}"
+        );
+        let settings: SweepSettings = serde_json::from_str(&text).expect("settings");
+        let mut bytes = Vec::new();
+        let seal = Journal::begin(&mut bytes, &settings).expect("memory");
+        for (key, rows) in points {
+            Journal::append(&mut bytes, seal, key, rows).expect("memory");
+        }
+        bytes
+    }
+
+    fn journal(bytes: &[u8]) -> Journal {
+        match read(bytes) {
+            JournalRead::Journal(journal, ..) => journal,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn a_sweep_journal_finds_appended_points_but_no_truncated_lines() {
         let rows = vec![vec![Cell::Text("a".into()), Cell::Number(0.1), Cell::Empty]];
-        let mut bytes = Vec::new();
-        assert!(Journal::append(&mut bytes, "0a", &rows).is_ok());
-        assert!(Journal::append(&mut bytes, "0b", &rows).is_ok());
+        let whole = written("1", &[("0a", &rows)]);
+        let mut bytes = written("1", &[("0a", &rows), ("0b", &rows)]);
         bytes.truncate(bytes.len() - 5);
-        let journal = journal(&bytes);
+        let JournalRead::Journal(journal, _, length) = read(&bytes) else { panic!("a journal") };
         assert_eq!(journal.find("0a", 3).as_deref(), Some(&rows[..]));
         assert_eq!(journal.find("0a", 4), None, "another version had other columns");
         assert_eq!(journal.find("0b", 3), None);
-        assert_eq!((journal.len(), journal.is_empty()), (1, false));
+        assert_eq!((journal.len(), journal.is_empty(), length), (1, false, whole.len() as u64));
     }
 
     #[test]
@@ -135,15 +256,29 @@ mod tests {
         let mut numbers = vec![0.00043858523099999996, 1.0 / 3.0, 5e-324, 1e300, -0.1];
         numbers.extend((0..2000).map(|i| f64::from(i).sin() * 10f64.powi(i % 40 - 20)));
         let row: Row = numbers.iter().map(|number| Cell::Number(*number)).collect();
-        let mut bytes = Vec::new();
-        assert!(Journal::append(&mut bytes, "0a", std::slice::from_ref(&row)).is_ok());
+        let bytes = written("1", &[("0a", std::slice::from_ref(&row))]);
         assert_eq!(journal(&bytes).find("0a", row.len()), Some(vec![row]));
     }
 
     #[test]
-    fn a_sweep_journal_of_empty_lines_counts_as_empty() {
-        assert!(journal(b"").is_empty() && journal(b"\n\n").is_empty());
-        assert!(!journal(b"\n{").is_empty());
+    fn edited_and_foreign_lines_of_a_sweep_journal_are_noticed() {
+        // System: a journal of two points, of which each byte is changed in turn; a line of another sweep; other files.
+        let rows = vec![vec![Cell::Number(12.5)]];
+        let bytes = written("1", &[("0a", &rows), ("0b", &rows)]);
+        for at in 0..bytes.len() - 1 {
+            let mut edited = bytes.clone();
+            edited[at] = if edited[at] == b'7' { b'8' } else { b'7' };
+            assert!(!matches!(read(&edited), JournalRead::Journal(..)), "byte {at}");
+        }
+        let other = written("2", &[("0c", &rows)]);
+        let from = other.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
+        let mixed = [&bytes[..], &other[from..]].concat();
+        assert!(matches!(read(&mixed), JournalRead::Edited(4)), "{:?}", read(&mixed));
+        assert!(matches!(read(b"a,b\n1,2\n"), JournalRead::Foreign));
+        assert!(matches!(read(b"{\"key\":\"0a\",\"rows\":[]}\n"), JournalRead::Earlier));
+        for empty in [&b""[..], b"\n", &bytes[..20]] {
+            assert!(matches!(read(empty), JournalRead::Empty), "{empty:?}");
+        }
     }
 
     #[test]

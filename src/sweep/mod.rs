@@ -8,11 +8,13 @@ mod journal;
 mod row;
 mod runner;
 mod selection;
+mod settings;
 
 pub use columns::{header, rows};
 pub use distribution::{occupancy_header, occupancy_rows};
 pub use grid::{Grid, MOST_POINTS};
-pub use journal::{Journal, key};
+pub use journal::{Journal, JournalRead, key};
 pub use row::{Cell, Row};
 pub use runner::{Finished, Plan, Start, run};
 pub use selection::Selection;
+pub use settings::SweepSettings;

@@ -35,7 +35,7 @@ const RECIPE: &str = "x = \"job.batch\"\ny = [\"step_time\"]\n";
 #[test]
 fn a_huge_table_cell_is_refused_with_its_line() {
     // System: tables with a cell of 200 MB, or of 8 MB in a file that may have 16 MB. Expectation: a message
-    // with file, line and remedy; a journal line of 300 MB is ignored.
+    // with file, line and remedy; a file of 300 MB is no journal.
     let place = Place::new();
     place.write("r.toml", RECIPE);
     sparse(&place, "rows.csv", "job.batch,step_time\n1,2\n3,", 200 << 20);
@@ -58,7 +58,8 @@ fn a_huge_table_cell_is_refused_with_its_line() {
     }
     sparse(&place, "rows.csv.partial", "{\"key\": \"", 300 << 20);
     let out = within_little_memory(&place, "sweep s.toml -o rows.csv --resume --threads 1");
-    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+    assert!(said(&out).contains("is not the journal of a sweep"), "{}", said(&out));
 }
 
 #[test]
@@ -340,7 +341,7 @@ fn an_error_in_writing_help_text_to_standard_output_is_reported() {
             .output()
             .expect("the program starts");
         let message = said(&out);
-        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {message}");
+        assert_eq!(out.status.code(), Some(3), "{arguments:?}: {message}");
         let expected = "forebay: cannot write standard output: no space left on device\n";
         assert_eq!(message, expected, "{arguments:?}");
     }

@@ -240,3 +240,31 @@ fn manual_pages_omit_internal_commands() {
     assert!(names.contains(&"forebay-live.1".to_owned()), "{names:?}");
     assert!(!names.iter().any(|name| name.contains("live-part")), "{names:?}");
 }
+
+#[test]
+fn internal_commands_are_never_offered() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let out = place.forebay(&["completions", shell]).assert().success();
+        let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+        assert!(!text.contains("live-part") && !text.contains("live__part"), "{shell}");
+    }
+    for arguments in [
+        &["live-par"][..],
+        &["live-part", "x"],
+        &["live-parts"],
+        &["help", "live-part"],
+        &["--help"],
+        &["li"],
+    ] {
+        let out = place.forebay(arguments).assert();
+        let out = out.get_output();
+        let said = [&out.stdout[..], &out.stderr].concat();
+        let said =
+            String::from_utf8_lossy(&said).replace(&format!("'{}'", arguments.join("' '")), "");
+        assert!(
+            !said.contains("'live-part'") || arguments.contains(&"live-part"),
+            "{arguments:?}: {said}"
+        );
+    }
+}

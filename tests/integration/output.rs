@@ -14,7 +14,8 @@ fn outputs_that_cannot_be_written_are_reported_once() {
             &["run", "s.toml", "--trace", target],
             &["sweep", "s.toml", "--output", target],
         ] {
-            let out = place.forebay(arguments).assert().code(2);
+            let code = if target == "/dev/full" { 3 } else { 2 };
+            let out = place.forebay(arguments).assert().code(code);
             let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
             let start = format!("forebay: cannot write {target}: ");
             assert!(message.starts_with(&start), "{arguments:?}: {message}");
@@ -35,9 +36,147 @@ fn a_write_error_on_standard_output_is_reported() {
             .stdout(full)
             .output()
             .expect("the program starts");
-        assert_eq!(out.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(out.status.code(), Some(3), "{arguments:?}");
         let message = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(message.starts_with("forebay: cannot write standard output: "), "{message}");
+    }
+}
+
+#[test]
+fn a_file_that_outgrows_the_limit_of_the_shell_is_reported() {
+    let place = Place::new();
+    let program = env!("CARGO_BIN_EXE_forebay");
+    let script = format!("ulimit -f 1; exec '{program}' run s.toml --format json --output r.json");
+    let out = Command::new("sh").args(["-c", &script]).current_dir(place.directory()).output();
+    let out = out.expect("a shell");
+    let message = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(3), "{message}");
+    assert!(message.starts_with("forebay: cannot write r.json: "), "{message}");
+    assert_eq!(place.files(), ["s.toml"]);
+}
+
+#[test]
+fn no_output_replaces_an_input_or_another_output() {
+    // System: every command with files, its outputs named as one of its inputs, or as each other, also by links and by redirecting
+    // standard output. Expectation: refused, both named, every file as it was.
+    let place = Place::new();
+    let profile = super::runs::repository("calibrate/profiles/example.toml");
+    let profile = std::fs::read_to_string(profile).expect("a shipped profile");
+    place.write("p.toml", &profile);
+    place.write("samples.jsonl", "x\n");
+    place.write("rows.csv", "job.batch,step_time\n4,0.001\n8,0.001\n");
+    place.write("fig.svg", "x = \"job.batch\"\ny = [\"step_time\"]\n[data]\ncsv = \"rows.csv\"\n");
+    place.write("a.toml", &String::from_utf8_lossy(&place.read("fig.svg")));
+    std::fs::create_dir(place.path("b")).expect("a directory");
+    place.write(
+        "b/a.toml",
+        &String::from_utf8_lossy(&place.read("fig.svg")).replace("rows", "../rows"),
+    );
+    std::fs::hard_link(place.path("s.toml"), place.path("hard.toml")).expect("a link");
+    std::os::unix::fs::symlink("s.toml", place.path("soft.toml")).expect("a link");
+    place.write("s.toml.partial", &String::from_utf8_lossy(&place.read("s.toml")));
+    place.write("points.json", "job.batch,step_time\n4,0.001\n");
+    place.write("profile.toml", "budget = \"1 s\"\n[clock]\n");
+    let before: Vec<_> = place
+        .files()
+        .into_iter()
+        .filter(|name| name != "b")
+        .map(|name| (place.read(&name), name))
+        .collect();
+    let commands = [
+        "run s.toml -o s.toml",
+        "run s.toml -o ./b/../s.toml",
+        "run s.toml -o soft.toml",
+        "run s.toml --trace hard.toml",
+        "run soft.toml -o s.toml",
+        "run s.toml --profile p.toml --trace p.toml",
+        "run s.toml --uncertainty 2 --profile p.toml -o p.toml",
+        "run s.toml --set 'profile=\"p.toml\"' -o p.toml",
+        "run s.toml -o new --trace ./new",
+        "run s.toml --figure new.svg --trace new.svg",
+        "run - -o s.toml < s.toml",
+        "run s.toml >> s.toml",
+        "run s.toml --trace rows.csv >> rows.csv",
+        "sweep s.toml -o s.toml",
+        "sweep s.toml.partial -o s.toml",
+        "sweep s.toml --profile p.toml -o p.toml",
+        "sweep s.toml --vary 'profile=[\"p.toml\"]' -o p.toml",
+        "explain-defaults s.toml -o s.toml",
+        "profile fit samples.jsonl -o samples.jsonl",
+        "profile fit samples.jsonl --like p.toml -o p.toml",
+        "plot fig.svg",
+        "plot a.toml b/a.toml --output c",
+        "plot a.toml a.toml",
+        "live s.toml -o s.toml",
+        "live s.toml --trace s.toml",
+        "published p.toml --figure p.toml",
+        "validate --measured points.json --scenario s.toml --profile p.toml -o .",
+        "calibrate --plan profile.toml -o .",
+        "import osu rows.csv >> rows.csv",
+        "new plot --yes --scenario s.toml --force -o s.toml",
+    ];
+    for command in commands {
+        let script = format!("'{}' {command}", env!("CARGO_BIN_EXE_forebay"));
+        let out = Command::new("sh").args(["-c", &script]).current_dir(place.directory()).output();
+        let out = out.expect("a shell");
+        let message = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{command}: {message}");
+        let published = command.starts_with("published");
+        assert!(message.contains("the same file as") || published, "{command}: {message}");
+        for (bytes, name) in &before {
+            assert!(place.read(name) == *bytes, "{command} changed {name}");
+        }
+    }
+    for command in ["run s.toml -o /dev/null --trace /dev/null", "run s.toml -o /dev/stdout"] {
+        place.forebay(&command.split(' ').collect::<Vec<_>>()).assert().success();
+    }
+}
+
+#[test]
+fn no_text_is_wider_than_a_narrow_terminal() {
+    // System: every command that prints a table, on terminals of 60 to 100 columns. Expectation: only words without a space, such as
+    // addresses, and options to be pasted are longer than a line.
+    let place = Place::new();
+    let profile = super::runs::repository("calibrate/profiles/example.toml");
+    let profile = profile.display().to_string();
+    place.write("rows.csv", "job.batch,step_time\n4,0.001\n8,0.001\n");
+    let measured = [
+        "validate",
+        "--measured",
+        "rows.csv",
+        "--predictions",
+        "2",
+        "--scenario",
+        "s.toml",
+        "--profile",
+        &profile,
+    ];
+    let all = [60, 80, 100];
+    // These take seconds.
+    let one = [60];
+    for (arguments, widths) in [
+        (&["doctor"][..], &all[..]),
+        (&["profile", "show", &profile], &all),
+        (&["profile", "diff", &profile, &profile], &all),
+        (&["explain-defaults", "s.toml"], &all),
+        (&["published"], &one),
+        (&measured, &one),
+        (&["run", "s.toml"], &one),
+        (&["--help"], &all),
+        (&["validate", "--help"], &all),
+    ] {
+        for &width in widths {
+            let mut command = place.forebay(arguments);
+            let out = command.env("COLUMNS", width.to_string()).assert().success();
+            let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+            for line in text.lines().filter(|line| line.chars().count() > width) {
+                if line.contains("  --set ") {
+                    continue;
+                }
+                let longest = line.split(' ').map(|word| word.chars().count()).max();
+                assert!(longest > Some(width / 2), "{arguments:?}, {width}: {line}");
+            }
+        }
     }
 }
 

@@ -144,9 +144,8 @@ fn two_signals_at_once_count_as_one() {
         std::fs::remove_file(place.path("rows.csv.partial")).ok();
         let child = start(&place, &["sweep", "s.toml", "-o", "rows.csv"]);
         let begin = Instant::now();
-        let journal =
-            || std::fs::metadata(place.path("rows.csv.partial")).map_or(0, |found| found.len());
-        while journal() == 0 && begin.elapsed() < Duration::from_secs(60) {
+        while place.points_in("rows.csv.partial") == 0 && begin.elapsed() < Duration::from_secs(60)
+        {
             std::thread::sleep(Duration::from_millis(2));
         }
         send_twice(&child, "-TERM");

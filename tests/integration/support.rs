@@ -35,6 +35,13 @@ impl Place {
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
+    /// Returns the number of finished points in the journal of a sweep, 0 if there is none.
+    pub(crate) fn points_in(&self, journal: &str) -> usize {
+        let bytes = fs::read(self.path(journal)).unwrap_or_default();
+        // The first line holds the settings of the sweep.
+        bytes.iter().filter(|byte| **byte == b'\n').count().saturating_sub(1)
+    }
+
     /// Returns the names of all files in the directory, in order.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.directory.path()).expect("a readable directory");

@@ -142,10 +142,10 @@ fn the_vary_option_replaces_swept_keys_of_the_scenario_or_adds_keys() {
     }
 }
 
-/// Starts a sweep that takes long.
-fn start_long(place: &Place, arguments: &[&str]) -> Child {
+/// Starts a sweep of three times as many points as there are intervals up to `most`, each of which takes long.
+fn start_long(place: &Place, most: u32, arguments: &[&str]) -> Child {
     let long = SCENARIO.replace("steps = 20", "steps = 4000");
-    let intervals: Vec<String> = (1..400).map(|interval| interval.to_string()).collect();
+    let intervals: Vec<String> = (1..most).map(|interval| interval.to_string()).collect();
     let long = long.replace("= [1, 2]", &format!("= [{}]", intervals.join(", ")));
     place.write("s.toml", &long);
     Command::new(env!("CARGO_BIN_EXE_forebay"))
@@ -181,7 +181,7 @@ fn signal(child: &Child, name: &str) {
 #[test]
 fn an_interrupted_sweep_keeps_finished_points_and_resumes() {
     let place = Place::new();
-    let child = start_long(&place, &["--output", "rows.csv"]);
+    let child = start_long(&place, 40, &["--output", "rows.csv"]);
     wait_for_points(&place);
     signal(&child, "-TERM");
     let out = child.wait_with_output().expect("it ends");
@@ -198,7 +198,7 @@ fn an_interrupted_sweep_keeps_finished_points_and_resumes() {
 #[test]
 fn a_killed_sweep_loses_no_finished_point() {
     let place = Place::new();
-    let mut child = start_long(&place, &["--output", "rows.csv"]);
+    let mut child = start_long(&place, 40, &["--output", "rows.csv"]);
     wait_for_points(&place);
     signal(&child, "-KILL");
     child.wait().expect("it ends");
@@ -206,45 +206,64 @@ fn a_killed_sweep_loses_no_finished_point() {
     check_resumed(&place, "-KILL");
 }
 
-/// Shortens the interrupted sweep and marks a row of the journal, to check that resuming uses it.
+/// Returns the checksum of a journal's line: 128-bit FNV-1a, after that of the first line.
+fn checksum(before: u128, text: &str) -> u128 {
+    let begin = if before == 0 { 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d } else { before };
+    let prime = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    text.bytes().fold(begin, |hash: u128, byte| (hash ^ u128::from(byte)).wrapping_mul(prime))
+}
+
+/// Marks a row of the journal of an interrupted sweep, to check that resuming uses it; and that other settings, other values of a
+/// swept key, edited lines and other files are refused.
 fn check_resumed(place: &Place, how: &str) {
     let journal = String::from_utf8_lossy(&place.read("rows.csv.partial")).into_owned();
-    let first = journal.lines().find(|line| line.len() > 2).expect("a line");
-    let line: serde_json::Value = serde_json::from_str(first).expect("JSON");
-    let interval = line["rows"][0][1]["Number"].as_f64().expect("an interval");
-    let threads = line["rows"][0][0]["Number"].as_f64().expect("threads");
-    let marked = first.replacen("lenet", "marked", 1);
-    // An incomplete line at the end must not matter.
-    place.write("rows.csv.partial", &format!("{marked}\n{{\"key\": \"torn"));
-    let long = String::from_utf8_lossy(&place.read("s.toml")).into_owned();
-    let (before, _) = long.split_once("[sweep]").expect("a sweep");
-    let sweep = format!(
-        "[sweep]\n\"job.loader.tf-queue.threads\" = [{threads}]\n\
-         \"job.batch_interval\" = [{interval}, 500]\n"
-    );
-    place.write("s.toml", &format!("{before}{sweep}"));
-    // The journal has all columns, so that resuming may ask for other columns.
+    let mut lines = journal.lines();
+    let (head, point) = (lines.next().expect("settings"), lines.next().expect("a point"));
+    let seal = u128::from_str_radix(&head[8..40], 16).expect("a checksum");
+    let body = point[42..].replacen("lenet", "marked", 1);
+    let marked = format!("{{\"sum\":\"{:032x}\",{body}", checksum(seal, &body));
+    let kept = format!("{head}\n{marked}\n");
+    let resume = |more: &[&str], words: &[&str]| {
+        let arguments = [&["sweep", "s.toml", "--output", "rows.csv"], more].concat();
+        let out = place.forebay(&arguments).assert().code(2);
+        let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+        assert!(words.iter().all(|word| said.contains(word)), "{how}: {more:?}: {said}");
+    };
+    place.write("rows.csv.partial", &kept);
+    resume(&["--resume", "--set", "run.seed=9"], &["`run.seed` was 1 and is 9 now"]);
+    resume(&["--resume", "--unset", "run.warm_up"], &["`run.warm_up` was \"off\" and is not set"]);
+    let fewer = "job.loader.tf-queue.threads=[1, 2]";
+    resume(&["--resume", "--vary", fewer], &["threads = [1, 2, 4]` and is", "threads = [1, 2]`"]);
+    resume(&[], &["--resume", "--force", "1 points"]);
+    assert_eq!(place.read("rows.csv.partial"), kept.as_bytes(), "{how}: the points are kept");
+    place.write("rows.csv.partial", &kept.replace("marked", "edited"));
+    resume(&["--resume"], &["line 2 of rows.csv.partial is not as a sweep wrote it"]);
+    for foreign in ["job,step_time\na,1\n", "{\"a\": 1}\n"] {
+        place.write("rows.csv.partial", foreign);
+        for more in [&["--resume"][..], &["--force"], &[]] {
+            resume(more, &["rows.csv.partial is not the journal of a sweep"]);
+        }
+        assert_eq!(place.read("rows.csv.partial"), foreign.as_bytes());
+    }
+
+    // An incomplete line at the end must not matter, nor values that are swept in addition. The journal has all columns.
+    place.write("rows.csv.partial", &format!("{kept}{{\"sum\": \"torn"));
+    let text = String::from_utf8_lossy(&place.read("s.toml")).into_owned();
+    place.write("s.toml", &text.replace(", 39]", ", 39, 500]"));
     let other = ["sweep", "s.toml", "--output", "rows.csv", "--resume", "--columns", "makespan"];
     place.forebay(&other).assert().success();
     let rows = cells(&place.read("rows.csv"));
-    assert!(rows[0].len() == 6 && rows[1..].iter().all(|row| row.len() == 6), "{rows:?}");
-    let jobs: Vec<_> = rows[1..].iter().map(|row| row[2].as_str()).collect();
-    assert_eq!(jobs, ["marked", "lenet"], "{how}");
+    assert_eq!(rows.len(), 121);
+    assert!(rows.iter().all(|row| row.len() == 6), "{rows:?}");
+    let marked = rows.iter().filter(|row| row[2] == "marked").count();
+    assert_eq!(marked, 1, "{how}");
     assert_eq!(place.files(), ["rows.csv", "s.toml"], "{how}");
-
-    // With another seed, the journal's results do not apply.
-    place.write("rows.csv.partial", &format!("{marked}\n"));
-    let set = ["--set", "run.seed=9"];
-    let arguments = [&["sweep", "s.toml", "--output", "rows.csv", "--resume"], &set[..]].concat();
-    place.forebay(&arguments).assert().success();
-    let rows = cells(&place.read("rows.csv"));
-    assert!(rows[1..].iter().all(|row| row[2] == "lenet"), "{how}");
 }
 
 #[test]
 fn an_interrupted_sweep_to_standard_output_ends_with_whole_rows() {
     let place = Place::new();
-    let child = start_long(&place, &[]);
+    let child = start_long(&place, 400, &[]);
     std::thread::sleep(Duration::from_millis(700));
     signal(&child, "-TERM");
     let out = child.wait_with_output().expect("it ends");
@@ -309,6 +328,37 @@ fn the_column_too_short_has_the_words_of_the_report() {
     }
     let last: Vec<bool> = rows[1..].iter().filter_map(|row| Some(row.last()?.is_empty())).collect();
     assert_eq!(last, [false, true], "{rows:?}");
+}
+
+#[test]
+fn sweep_and_plot_say_which_points_were_too_short() {
+    // System: two numbers of steps, of which one is too few, swept and drawn. Expectation: a count on standard error, none with
+    // `--quiet`; a hollow dot in the figure, and a note on it.
+    let place = Place::new();
+    let scenario = SCENARIO.split("[sweep]").next().expect("the part before");
+    place.write(
+        "s.toml",
+        &scenario
+            .replace("threads = 2", "threads = 4")
+            .replace("batch_interval = 1", "batch_interval = 2"),
+    );
+    let sweep = ["sweep", "s.toml", "--vary", "run.steps=[4, 400]", "-o", "rows.csv"];
+    let said = |arguments: &[&str]| {
+        let out = place.forebay(arguments).assert().success();
+        String::from_utf8_lossy(&out.get_output().stderr).into_owned()
+    };
+    let words = "1 of 2 points ran too short to show the long run: the column `too_short` says why";
+    assert!(said(&sweep).contains(words));
+    assert!(!said(&[&sweep[..], &["--quiet"]].concat()).contains("too short"));
+    place.write("r.toml", "x = \"run.steps\"\ny = [\"step_time\"]\n[data]\ncsv = \"rows.csv\"\n");
+    said(&["plot", "r.toml"]);
+    let figure = String::from_utf8_lossy(&place.read("r.svg")).into_owned();
+    assert!(figure.contains("Hollow dots: runs too short to show the long run"), "{figure}");
+    let rows = String::from_utf8_lossy(&place.read("rows.csv")).into_owned();
+    let kept: Vec<&str> = rows.lines().filter(|row| !row.starts_with("4,")).collect();
+    place.write("rows.csv", &(kept.join("\n") + "\n"));
+    said(&["plot", "r.toml"]);
+    assert!(!String::from_utf8_lossy(&place.read("r.svg")).contains("Hollow"), "{rows}");
 }
 
 #[test]

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+/// The only argument of a process of a live run, which `live` starts for each job copy.
+pub const PART: &str = "live-part";
 /// Time from the moment when all children are ready to the start, so that every child gets the message in time [ns].
 const LEAD: u64 = 20_000_000;
 
@@ -108,7 +110,7 @@ fn start(
 ) -> Result<Process, Failure> {
     let fail = |error| Failure::threads(&format!("the process of {what}"), &error);
     let mut command = Command::new(executable);
-    command.arg("live-part").stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.arg(PART).stdin(Stdio::piped()).stdout(Stdio::piped());
     // The children do not get Ctrl-C from the terminal: this process ends them in order.
     command.process_group(0);
     let mut child = command.spawn().map_err(|error| match error.kind() {

@@ -2,16 +2,17 @@
 
 use super::Failure;
 use super::sizes::Sizes;
+use forebay_calibrate::probe::read::open_data;
 use forebay_image::{Generated, QUALITY};
 use forebay_model::input::path_as_json;
 use forebay_model::input::shown;
 use forebay_scenario::{Access, Dataset, Framing, Image, Layout, Scenario};
-use rustix::fs::{Advice, Mode, OFlags, fadvise, open, openat};
+use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, open};
 use std::fmt::Write as _;
-use std::fs;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Limit for the number of files in one directory.
 const PER_DIRECTORY: u64 = 1000;
@@ -133,11 +134,10 @@ impl Files {
     }
 
     /// Tries to open the first file for direct reads, which bypass the page cache.
-    pub(super) fn try_direct(&self) -> Result<(), rustix::io::Errno> {
+    pub(super) fn try_direct(&self) -> io::Result<()> {
         let mut name = String::new();
         self.name(0, &mut name);
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT;
-        openat(&self.root, name.as_str(), flags, Mode::empty()).map(drop)
+        open_data(&self.root, Path::new(&name), true).map(drop)
     }
 
     /// Returns the sizes of samples according to the files; shards are divided into samples of equal size.
@@ -164,7 +164,8 @@ impl Files {
         let mut buffer = vec![0; 1 << 20];
         for file in 0..count {
             let path = self.path(file);
-            let mut opened = fs::File::open(&path).map_err(|e| Failure::file("open", &path, e))?;
+            let mut opened =
+                open_data(CWD, &path, false).map_err(|e| Failure::file("open", &path, e))?;
             if access == Access::Warm {
                 while std::io::Read::read(&mut opened, &mut buffer)
                     .map_err(|e| Failure::file("read", &path, e))?

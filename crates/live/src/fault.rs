@@ -11,7 +11,7 @@ pub(super) fn words(error: &Error) -> String {
             "was it removed, or is it a link to nothing? put it back, or remove the link"
         }
         ErrorKind::PermissionDenied => "ask for permission to read it, or copy the data set",
-        ErrorKind::IsADirectory | ErrorKind::NotADirectory => {
+        ErrorKind::IsADirectory | ErrorKind::NotADirectory | ErrorKind::Unsupported => {
             "was something else put in its place? start again when nobody writes there"
         }
         ErrorKind::StaleNetworkFileHandle => {

@@ -51,7 +51,7 @@ mod team;
 mod work;
 
 pub use check::{Machine, use_cores};
-pub use children::{Assignment, Message};
+pub use children::{Assignment, Message, PART};
 pub use clock::monotonic;
 pub use data::Location;
 pub use job::{CopyOutcome, CopyTask, run_copy};

@@ -6,14 +6,16 @@ use super::loader_stream::LoaderStream;
 use super::log::Log;
 use super::pace::{Pace, Request, Tally};
 use super::sizes::around;
+use forebay_calibrate::probe::read::open_data;
 use forebay_engine::Time;
 use forebay_model::random::FileOrder;
 use forebay_report::Cause;
 use forebay_scenario::Layout;
-use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, pread, retry_on_intr};
+use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -71,8 +73,8 @@ struct Buffer {
 /// Why a sample cannot be read; the file's name comes from [`Data`].
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    #[error("cannot open {path}: {}", words(&(*error).into()))]
-    Open { path: String, error: Errno },
+    #[error("cannot open {path}: {}", words(error))]
+    Open { path: String, error: io::Error },
     #[error("cannot read {path}: {}", words(&(*error).into()))]
     Read { path: String, error: Errno },
     #[error(
@@ -203,14 +205,11 @@ impl Reader {
 
     fn open(&mut self, file: u64) -> Result<OwnedFd, ReadError> {
         let DataSource::Files(files) = &self.data.place else {
-            return Err(ReadError::Open { path: "memory".to_owned(), error: Errno::INVAL });
+            return Err(ReadError::Open { path: "memory".to_owned(), error: Errno::INVAL.into() });
         };
         files.name(file, &mut self.name);
-        let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        if files.direct {
-            flags |= OFlags::DIRECT;
-        }
-        openat(&files.root, self.name.as_str(), flags, Mode::empty())
+        open_data(&files.root, Path::new(&self.name), files.direct)
+            .map(OwnedFd::from)
             .map_err(|error| ReadError::Open { path: self.data.path(file), error })
     }
 
@@ -280,7 +279,7 @@ impl Reader {
         }
         let path = || self.data.path(self.shard.number);
         let Some(file) = &self.shard.file else {
-            return Err(ReadError::Open { path: path(), error: Errno::BADF });
+            return Err(ReadError::Open { path: path(), error: Errno::BADF.into() });
         };
         let got = match retry_on_intr(|| pread(file, self.buffer.append(have, request), from)) {
             Ok(0) => return Err(ReadError::Truncated(path(), from, want)),

@@ -6,7 +6,7 @@ use super::data::{Files, Location, generate};
 use super::run::{Event, Settings};
 use super::sizes::Sizes;
 use forebay_calibrate::probe::{ProbeError, Workspace};
-use forebay_model::input::shown;
+use forebay_model::input::{reason, shown};
 use forebay_scenario::{Access, Dataset, Job, Scenario};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -245,7 +245,8 @@ fn finish(place: StoredDataset, dataset: &Dataset) -> Result<StoredDataset, Fail
     match place.location.access {
         Access::Direct => files.try_direct().map_err(|error| {
             Failure::Lacking(format!(
-                "{root} does not support direct reads ({error}): name a --directory on a disk, or write `access = \"cold\"`"
+                "{root} does not support direct reads ({}): name a --directory on a disk, or write `access = \"cold\"`",
+                reason(&error)
             ))
         })?,
         Access::Cold if in_memory => {

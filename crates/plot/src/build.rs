@@ -43,8 +43,8 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     };
     let mut panels = all(panels.iter().enumerate().map(panel))?;
     share_names(&mut panels);
+    let (title, subtitle) = (recipe.title.clone(), subtitle(recipe, &panels));
     let panels = panels.into_iter().map(Panel::Lines).collect();
-    let (title, subtitle) = (recipe.title.clone(), recipe.subtitle.clone());
     let (columns, width, panel_height) = (recipe.columns, recipe.width, recipe.height);
     Ok(Figure { title, subtitle, panels, columns, width, panel_height, ..Figure::default() })
 }
@@ -126,7 +126,8 @@ pub(super) const MOST_NAMED: usize = 50;
 /// without a legend draw.
 fn share_names(panels: &mut [Lines]) {
     let mut names: Vec<String> = Vec::new();
-    for series in panels.iter_mut().flat_map(|lines| &mut lines.series) {
+    let of_own = |series: &&mut Series| series.style != Style::Hollow;
+    for series in panels.iter_mut().flat_map(|lines| &mut lines.series).filter(of_own) {
         let known = names.iter().position(|name| *name == series.name);
         series.index = known.unwrap_or(names.len());
         if known.is_none() {
@@ -135,7 +136,8 @@ fn share_names(panels: &mut [Lines]) {
     }
     let [first, others @ ..] = panels else { return };
     for series in others.iter().filter(|of| !of.legend_shown).flat_map(|lines| &lines.series) {
-        if first.series.iter().all(|of| of.name != series.name) {
+        let known = first.series.iter().any(|of| of.name == series.name);
+        if !known && series.style != Style::Hollow {
             let line = series.style == Style::Auto && !dotted(series);
             let style = if line { Style::Line } else { series.style };
             first.series.push(Series { points: Vec::new(), style, ..series.clone() });
@@ -227,7 +229,8 @@ fn lines(
     let scale = panel.y_scale.unwrap_or(recipe.y_scale);
     let style = style(recipe, panel, below, scale)?;
     let columns = all(panel.y.iter().map(|column| points(recipe, table, below, column)))?;
-    for (column, points) in panel.y.iter().zip(columns) {
+    let (mut short, bare) = (Vec::new(), |point: Point| Point { band: None, ..point });
+    for (column, points_of) in panel.y.iter().zip(columns) {
         for (group, rows) in groups {
             let label = name_of(column.get_ref(), panel);
             let name = match (panel.y.len(), group.as_str()) {
@@ -235,11 +238,15 @@ fn lines(
                 (_, "") => label,
                 (_, group) => format!("{label}, {group}"),
             };
-            let mut points: Vec<Point> = rows.iter().filter_map(|row| points[*row]).collect();
+            let mut points: Vec<Point> = rows.iter().filter_map(|row| points_of[*row]).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            let of_short = rows.iter().filter(|row| is_short(table, **row));
+            short.extend(of_short.filter_map(|row| points_of[*row]).map(bare));
             series.push(Series { name, points, style, ..Series::default() });
         }
     }
+    let hollow = Series { points: short, style: Style::Hollow, ..Series::default() };
+    series.extend((!hollow.points.is_empty()).then_some(hollow));
     let first = panel.y.first().map_or("", |column| column.get_ref());
     let label = panel.y_label.clone().or_else(|| recipe.y_label.clone());
     let range = panel.y_range.as_ref().or(recipe.y_range.as_ref());
@@ -255,6 +262,22 @@ fn lines(
     let (x, categories) = (below.spec.clone(), below.categories.clone());
     let (marks, legend_shown, shares_x) = (Vec::new(), true, false);
     Ok(Lines { x, y, series, marks, legend, legend_shown, categories, shares_x })
+}
+
+/// Column in which sweeps say why a run was too short to show the long run; empty for a run that was long enough.
+const SHORT: &str = "too_short";
+
+fn is_short(table: &Table, row: usize) -> bool {
+    table.find(SHORT).is_some_and(|column| !table.text(row, column).trim().is_empty())
+}
+
+/// Returns the subtitle of a figure: the recipe's, and what hollow dots are if there are any.
+fn subtitle(recipe: &Recipe, panels: &[Lines]) -> String {
+    let hollow = |series: &Series| series.style == Style::Hollow;
+    let note = panels.iter().flat_map(|lines| &lines.series).any(hollow);
+    let note = note.then_some("Hollow dots: runs too short to show the long run");
+    let parts = [Some(recipe.subtitle.as_str()).filter(|text| !text.is_empty()), note];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(". ")
 }
 
 /// Returns a column's name in the legend. If all columns of the panel are stalls, the name is only the cause.

@@ -97,6 +97,8 @@ pub enum Style {
     Bars,
     /// Dots that belong to another curve, and so have no entry in the legend.
     Dots,
+    /// Hollow dots over points of another curve that are not to be trusted.
+    Hollow,
 }
 
 impl Style {
@@ -104,7 +106,7 @@ impl Style {
     pub(super) fn joins(self) -> bool {
         match self {
             Style::Auto | Style::Line | Style::Steps => true,
-            Style::Points | Style::Bars | Style::Dots => false,
+            Style::Points | Style::Bars | Style::Dots | Style::Hollow => false,
         }
     }
 }

@@ -200,8 +200,10 @@ impl<'a> LinesDrawing<'a> {
         if dotted(series) {
             let inside = places.into_iter().flatten().filter(|at| clip::holds(frame, *at));
             for at in inside {
-                shapes.push(Shape::Dot { at, radius: 3.8, colour: PAPER });
-                shapes.push(Shape::Dot { at, radius: 2.8, colour });
+                let hollow = series.style == Style::Hollow;
+                let [rim, heart] = if hollow { [INK, PAPER] } else { [PAPER, colour] };
+                shapes.push(Shape::Dot { at, radius: 3.8, colour: rim });
+                shapes.push(Shape::Dot { at, radius: 2.8, colour: heart });
             }
         }
     }
@@ -296,7 +298,7 @@ pub(super) fn dotted(series: &Series) -> bool {
     match series.style {
         Style::Auto => series.points.len() <= DOTTED,
         Style::Line | Style::Steps | Style::Bars => false,
-        Style::Points | Style::Dots => true,
+        Style::Points | Style::Dots | Style::Hollow => true,
     }
 }
 

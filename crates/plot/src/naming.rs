@@ -49,7 +49,7 @@ fn nearest(alike: &[&mut LinesDrawing<'_>], width: f64, room: f64) -> Option<(us
 
 /// Returns the curves that have names.
 fn named(lines: &Lines) -> impl Iterator<Item = &Series> {
-    lines.series.iter().filter(|series| series.style != Style::Dots)
+    lines.series.iter().filter(|series| !matches!(series.style, Style::Dots | Style::Hollow))
 }
 
 /// Returns the legend, with names of at most `room` px.
@@ -59,7 +59,12 @@ fn legend(lines: &Lines, room: f64) -> Legend {
         colour: colour(series.index),
         look: match series.style {
             Style::Bars => Look::Area,
-            Style::Auto | Style::Line | Style::Steps | Style::Points | Style::Dots => Look::Line {
+            Style::Auto
+            | Style::Line
+            | Style::Steps
+            | Style::Points
+            | Style::Dots
+            | Style::Hollow => Look::Line {
                 line: series.style.joins(),
                 dash: dash(series.index),
                 dots: dotted(series),

@@ -42,6 +42,14 @@ impl Cache {
 }
 
 impl ScenarioFile {
+    /// Returns the paths of the files that the scenario names and that have been read so far: profiles, and files of values. All of
+    /// them have been read once the scenario has been resolved.
+    #[must_use]
+    pub fn files_read(&self) -> Vec<PathBuf> {
+        let profiles = self.profiles.0.lock().unwrap_or_else(PoisonError::into_inner);
+        profiles.keys().cloned().chain(self.values.paths()).collect()
+    }
+
     /// Returns the profile that the file names, with these overrides; none if the file names none.
     ///
     /// # Errors

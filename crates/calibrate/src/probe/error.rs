@@ -94,7 +94,7 @@ fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "; was it removed while it was being measured?",
         io::ErrorKind::PermissionDenied => "; ask for permission, or name another directory",
-        io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
+        io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory | io::ErrorKind::Unsupported => {
             "; was something else put in its place while it was being measured?"
         }
         io::ErrorKind::StaleNetworkFileHandle => {

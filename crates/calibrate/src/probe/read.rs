@@ -7,7 +7,7 @@ mod reader;
 
 pub(super) use files::write;
 pub use files::{DataFile, Set, Unit};
-pub use reader::{Access, Reads, drop_from_cache, read_units};
+pub use reader::{Access, Reads, drop_from_cache, open_data, read_units};
 pub(super) use reader::{Buffer, open};
 
 use super::{Bytes, Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial};

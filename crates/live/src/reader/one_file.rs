@@ -55,7 +55,7 @@ impl Reader {
     fn read_at(&mut self, at: u64, size: usize) -> Result<(), ReadError> {
         let path = || self.data.path(0);
         let Some(file) = &self.one.file else {
-            return Err(ReadError::Open { path: path(), error: Errno::BADF });
+            return Err(ReadError::Open { path: path(), error: Errno::BADF.into() });
         };
         let ahead = (at % BLOCK as u64) as usize;
         let (from, want) = (at - ahead as u64, ahead + size);

@@ -38,6 +38,14 @@ pub(crate) struct EmpiricalSettings {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilesOfValues(Arc<Mutex<Known>>);
 
+impl FilesOfValues {
+    /// Returns the paths of the files that were read.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.keys().map(|(path, _)| path.clone()).collect()
+    }
+}
+
 type Known = BTreeMap<(PathBuf, &'static str), Arc<[f64]>>;
 
 /// Returns the values of the file that `settings` at document node `at` names, times the factor [SI unit]; there is at least one.

@@ -1,8 +1,10 @@
 //! The user's own data set: which of its files are read, and how.
 
 use super::files::{DataFile, MOST_UNITS, Set};
+use super::reader::open_data;
 use crate::probe::ProbeError;
 use forebay_model::input::shown;
+use rustix::fs::CWD;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -116,7 +118,7 @@ fn readable(path: &Path) -> Result<(Vec<DataFile>, Option<String>), ProbeError> 
 
 /// Opens a file and reads its first byte, because some file systems refuse access only at the first read.
 fn try_read(path: &Path) -> std::io::Result<()> {
-    fs::File::open(path)?.read_exact(&mut [0])
+    open_data(CWD, path, false)?.read_exact(&mut [0])
 }
 
 /// Returns the entries of a directory in order of name. A directory that cannot be listed is added to

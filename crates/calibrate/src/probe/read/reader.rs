@@ -7,12 +7,14 @@ use crate::probe::{Context, ProbeError, team};
 use forebay_engine::stats::quantile;
 use forebay_model::random::{Purpose, Streams};
 use rand::seq::SliceRandom;
-use rustix::fs::{Advice, Mode, OFlags};
+use rustix::fs::{Advice, CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -255,11 +257,33 @@ pub(super) fn impossible(set: &Set) -> Result<Vec<(Access, String)>, ProbeError>
 
 /// Opens a file for reading.
 pub(in crate::probe) fn open(path: &Path, access: Access) -> Result<File, ProbeError> {
-    let way = if access == Access::Direct { OFlags::DIRECT } else { OFlags::empty() };
-    match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | way, Mode::empty()) {
-        Ok(file) => Ok(file.into()),
-        Err(error) => Err(ProbeError::file("read", path)(error.into())),
+    open_data(CWD, path, access == Access::Direct).map_err(ProbeError::file("read", path))
+}
+
+/// Opens a data file at `path` below the directory `root`; `direct` reads bypass the page cache. Never waits: a pipe that stands in
+/// the place of a data file, perhaps since its directory was listed, would otherwise block its reader until somebody writes to it.
+///
+/// # Errors
+/// If the file cannot be opened, or is not a regular file.
+pub fn open_data(root: impl AsFd, path: &Path, direct: bool) -> io::Result<File> {
+    let way = if direct { OFlags::DIRECT } else { OFlags::empty() };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | way;
+    let file = match openat(root, path, flags, Mode::empty()) {
+        Ok(file) => file,
+        // A socket, or a device that is not there.
+        Err(Errno::NXIO | Errno::NODEV) => return Err(not_data("a socket or a device")),
+        Err(error) => return Err(error.into()),
+    };
+    match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file.into()),
+        FileType::Directory => Err(Errno::ISDIR.into()),
+        FileType::Fifo => Err(not_data("a pipe")),
+        _ => Err(not_data("a device")),
     }
+}
+
+fn not_data(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::Unsupported, format!("it is {what}, not a data file"))
 }
 
 /// Memory that direct reads may write to: it begins at a multiple of 4 KiB.
