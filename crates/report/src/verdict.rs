@@ -29,6 +29,9 @@ pub struct Verdict {
     /// What the job needs so that it does not wait for input: with all of these changes together it waits at most 2 % of the time. Empty
     /// if it does not wait, or if no amounts suffice.
     pub needs: Vec<Need>,
+    /// Whether smaller amounts than `needs` may do, because the verdict had no events left to find the smallest.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needs_are_loose: bool,
     /// Whether the job waits for input even with 32 times of each amount that input may wait for.
     pub nothing_suffices: bool,
     /// Calendar events and flow completions of all simulations for the verdict.

@@ -285,9 +285,14 @@ impl<'a> Base<'a> {
         (!base.measured.is_empty()).then_some(base)
     }
 
+    /// Returns the scenario with changes, its constants as they are written; `None` if the file is refused with them.
+    pub(crate) fn as_written_with(&self, changes: &[Override]) -> Option<Scenario> {
+        self.source.with(&[&self.changes, changes].concat())
+    }
+
     /// Returns the scenario with changes, before it is shaped to be compared; `None` if the file is refused with them.
     pub(crate) fn scenario_with(&self, changes: &[Override]) -> Option<Scenario> {
-        let scenario = self.source.with(&[&self.changes, changes].concat())?;
+        let scenario = self.as_written_with(changes)?;
         match self.is_varied {
             true => Some(varied(&scenario).unwrap_or(scenario)),
             false => Some(scenario),

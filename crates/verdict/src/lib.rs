@@ -202,6 +202,7 @@ fn statement(
         not_tried,
         time_ended: false,
         needs: needs.all.iter().map(|amount| amount.need(base)).collect(),
+        needs_are_loose: needs.loose,
         nothing_suffices: needs.nothing_suffices,
         events,
         text: String::new(),

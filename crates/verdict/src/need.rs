@@ -4,16 +4,15 @@
 //! after the other is made as small as it may be, the least promising first, so that what the job waits for now is what it needs. At each
 //! step the job is fed by the amounts as they are then, so the last ones hold together.
 
-use forebay_report::{Cause, JobReport, Need, Report};
-use forebay_scenario::Override;
+use forebay_report::{Cause, JobReport, Need, Report, StallCause};
+use forebay_scenario::{Override, Scenario};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::base::{Base, Budget, Extent};
 use super::lever::Lever;
-use super::numbers::{
-    AMOUNTS_AT_ONCE, COARSE, ENOUGH_INPUT, FINE, LASTING, MOST_LONGER, MOST_ROUNDS, PLENTY, STEP,
-};
+use super::numbers::{COARSE, ENOUGH_INPUT, FINE, LASTING, MOST_LONGER, MOST_ROUNDS, PLENTY, STEP};
 use super::rules;
 use super::search::{candidates, is_of_input};
 use super::trial::input_waits;
@@ -25,8 +24,10 @@ pub(crate) struct Needs {
     pub(crate) all: Vec<Amount>,
     /// Whether the job waits for input whatever the amounts.
     pub(crate) nothing_suffices: bool,
-    /// Whether the budget ended before the amounts were found.
+    /// Whether the budget ended before any amounts were found.
     pub(crate) gave_up: bool,
+    /// Whether the budget ended before the amounts were as small as they may be.
+    pub(crate) loose: bool,
 }
 
 /// An amount that suffices together with the others.
@@ -44,6 +45,12 @@ struct Search<'a, 'b> {
     levers: Vec<&'a Lever>,
     /// Numbers of steps of runs, each tried where the one before leaves it open whether the job is fed.
     steps: Vec<usize>,
+    /// Whether the job must be fed with constants as they are written, too: that is what the user sees next.
+    also_as_written: bool,
+    /// How many times as fast samples must come as in the base run.
+    required: f64,
+    /// Whether the job was fed in runs of these steps with these factors, so that none is simulated twice.
+    known: BTreeMap<(Vec<usize>, Vec<u64>), bool>,
 }
 
 impl Search<'_, '_> {
@@ -55,9 +62,19 @@ impl Search<'_, '_> {
         Some(each?.concat())
     }
 
-    /// Returns whether the job is fed with these factors, at no other job's cost, and the events of the runs that show it.
+    /// Returns whether the job is fed with these factors, and the events of the runs that show it.
     fn feeds(&self, factors: &[f64], most_events: u64) -> (bool, u64) {
-        let scenario = self.changes(factors).and_then(|changes| self.base.scenario_with(&changes));
+        let Some(changes) = self.changes(factors) else { return (false, 0) };
+        let (fed, events) = self.is_fed(self.base.scenario_with(&changes), most_events);
+        if !fed || !self.also_as_written {
+            return (fed, events);
+        }
+        let (fed, more) = self.is_fed(self.base.as_written_with(&changes), most_events);
+        (fed, events + more)
+    }
+
+    /// Returns whether a changed scenario feeds the job, at no other job's cost, and the events of the runs that show it.
+    fn is_fed(&self, scenario: Option<Scenario>, most_events: u64) -> (bool, u64) {
         let Some(scenario) = scenario else { return (false, 0) };
         let (mut events, mut last) = (0, 1.0);
         for steps in &self.steps {
@@ -65,8 +82,9 @@ impl Search<'_, '_> {
             let outcomes = self.base.run(&scenario, extent);
             events += outcomes[0].events;
             let report = self.base.report_of(&scenario, &outcomes);
-            let [waits, half] = input_waits(&report, self.base.job);
-            let waits = waits + drained(&report.jobs[self.base.job]);
+            let [waits, of_waits] = input_waits(&report, self.base.job);
+            let [more, of_more] = drained(&report.jobs[self.base.job]);
+            let (waits, half) = (waits + more, of_waits + of_more);
             last = waits;
             if waits - half > ENOUGH_INPUT || self.harms(&report) {
                 return (false, events);
@@ -88,25 +106,57 @@ impl Search<'_, '_> {
         longer.any(|times| times > 1.0 + ENOUGH_INPUT)
     }
 
-    fn suffices(&self, factors: &[f64], budget: &mut Budget) -> bool {
-        let (fed, events) = self.feeds(factors, budget.each_of(1, self.base));
-        budget.spent += events;
+    /// Returns for each list of factors whether the job is fed with it.
+    fn feed_each(&mut self, each: &[Vec<f64>], budget: &mut Budget) -> Vec<bool> {
+        let key = |steps: &[usize], factors: &[f64]| {
+            (steps.to_vec(), factors.iter().map(|factor| factor.to_bits()).collect::<Vec<u64>>())
+        };
+        let new = each.iter().filter(|with| !self.known.contains_key(&key(&self.steps, with)));
+        let new: Vec<&Vec<f64>> = new.collect();
+        let most_events = budget.each_of(new.len().max(1), self.base);
+        let found: Vec<(bool, u64)> =
+            new.par_iter().map(|factors| self.feeds(factors, most_events)).collect();
+        for (factors, (fed, events)) in new.into_iter().zip(found) {
+            budget.spent += events;
+            self.known.insert(key(&self.steps, factors), fed);
+        }
         self.base.tell(budget);
-        fed
+        each.iter().map(|with| self.known[&key(&self.steps, with)]).collect()
+    }
+
+    fn suffices(&mut self, factors: &[f64], budget: &mut Budget) -> bool {
+        // The job waits in the base run, or it would have no needs.
+        factors.iter().any(|factor| *factor > 1.0) && self.feed_each(&[factors.to_vec()], budget)[0]
+    }
+
+    /// Returns by how much a lever's amount must at least grow where nothing else holds samples up: as much as samples must come faster,
+    /// less what its resource leaves unused.
+    fn estimate(&self, lever: &Lever) -> f64 {
+        let enlarged = self.base.report.resources.iter().filter(|of| lever.enlarges(of.of));
+        let used = enlarged.filter_map(|of| of.utilisation_max.mean).reduce(f64::max);
+        self.required * used.unwrap_or(1.0)
     }
 }
 
-/// Returns the share of time by which a job would wait longer if its buffers had not drained during the run.
-fn drained(shown: &JobReport) -> f64 {
-    let rates = shown.figures.samples_per_second.mean.zip(shown.length.long_run_samples_per_second);
-    rates.map_or(0.0, |(rate, lasting)| (1.0 - lasting / rate).max(0.0))
+/// Returns the share of time by which a job would wait longer if its buffers had not drained during the run, and its half-width: both
+/// are differences of rates.
+fn drained(shown: &JobReport) -> [f64; 2] {
+    let (rate, lasting) =
+        (&shown.figures.samples_per_second, shown.length.long_run_samples_per_second);
+    let Some((mean, lasting)) = rate.mean.zip(lasting) else { return [0.0; 2] };
+    let more = (1.0 - lasting / mean).max(0.0);
+    let half = rate.ci95.map_or(0.0, |[low, high]| (high - low) / 2.0 / mean);
+    [more, half.min(more)]
 }
 
 /// Returns the needs of the base run's job; `None` if it does not wait for input.
 pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Option<Needs> {
-    if input_waits(&base.report, base.job)[0] <= ENOUGH_INPUT {
+    let waits = input_waits(&base.report, base.job)[0];
+    if waits <= ENOUGH_INPUT {
         return None;
     }
+    // Model copies also wait for others that wait for input.
+    let waits = waits + base.shown().figures.stall.share(StallCause::peer(Cause::Compute));
     let promising = candidates(levers, base);
     let promise =
         |lever: &Lever| promising.iter().find(|of| of.lever == *lever).map_or(0.0, |of| of.promise);
@@ -119,18 +169,32 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
     // A job that is nearly fed waits seldom, so a few runs are longer if that costs little.
     let affordable = base.steps_of(budget.left() / LASTING);
     let lasting = long.max(affordable.min(long + MOST_LONGER as usize * base.measured.len()));
-    let mut search = Search { base, levers, steps: vec![long, lasting] };
+    let required = 1.0 / (1.0 - waits).max(f64::MIN_POSITIVE);
+    let mut steps = vec![long, lasting];
+    steps.dedup();
+    let (also_as_written, known) = (false, BTreeMap::new());
+    let mut search = Search { base, levers, steps, also_as_written, required, known };
     // Large buffers take long to fill, so they are enlarged only where nothing else suffices.
+    let levers = search.levers.clone();
     let plenty = |most: f64, buffers: bool| -> Vec<f64> {
         let factor = |lever: &&Lever| match buffers || !rules::is_buffer(&lever.class) {
             true => largest_of(base, lever, most),
             false => 1.0,
         };
-        search.levers.iter().map(factor).collect()
+        levers.iter().map(factor).collect()
     };
-    let each = |buffers| PLENTY.iter().map(move |most| (*most, buffers));
-    let mut fed = each(false).chain(each(true)).map(|(most, buffers)| plenty(most, buffers));
-    let Some(mut factors) = fed.find(|with| search.suffices(with, budget)) else {
+    // Smaller factors than samples must come faster suffice only where several amounts multiply.
+    let (less, more): (Vec<f64>, Vec<f64>) = PLENTY.iter().partition(|most| **most < required);
+    let each = |buffers| more.iter().chain(&less).map(move |most| (*most, buffers));
+    let mut fed = None;
+    for (most, buffers) in each(false).chain(each(true)) {
+        let with = plenty(most, buffers);
+        if budget.left() > 0 && search.suffices(&with, budget) {
+            fed = Some(with);
+            break;
+        }
+    }
+    let Some(mut factors) = fed else {
         // Amounts that are refused together say nothing of larger ones.
         let largest = plenty(PLENTY[PLENTY.len() - 1], true);
         let changes = search.changes(&largest);
@@ -142,21 +206,25 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
         });
     };
     search.steps = vec![short, long, lasting];
-    if settle(&search, &mut factors, 0..search.levers.len(), budget).is_none() {
-        return Some(Needs { gave_up: true, ..Needs::default() });
-    }
+    search.steps.dedup();
+    let mut loose = settle(&mut search, &mut factors, 0..levers.len(), budget).is_none();
     for _ in 0..MOST_ROUNDS {
         // An amount may be smaller again once those after it are: more workers need more cores.
         for at in (0..factors.len()).filter(|at| factors[*at] > 1.0).collect::<Vec<_>>() {
             // What was found holds, even if it is more than is needed.
-            if settle(&search, &mut factors, at..at + 1, budget).is_none() {
+            if settle(&mut search, &mut factors, at..at + 1, budget).is_none() {
+                loose = true;
                 break;
             }
         }
         search.round_up(&mut factors);
         search.steps = vec![lasting];
+        if base.is_varied && !search.also_as_written {
+            search.also_as_written = true;
+            search.known.clear();
+        }
         if search.suffices(&factors, budget) {
-            return Some(Needs { all: search.amounts(&factors), ..Needs::default() });
+            return Some(Needs { all: search.amounts(&factors), loose, ..Needs::default() });
         }
         for factor in factors.iter_mut().filter(|factor| **factor > 1.0) {
             *factor *= STEP;
@@ -168,7 +236,7 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
 /// Minimises the factors in `range`: sets all of them to 1 if the job is still fed, and otherwise minimises the first half of the range,
 /// then the second. `None` if the budget runs out.
 fn settle(
-    search: &Search,
+    search: &mut Search,
     factors: &mut [f64],
     range: Range<usize>,
     budget: &mut Budget,
@@ -193,7 +261,7 @@ fn settle(
 
 /// Returns the smallest factor of one lever with which the job does not wait for input, with the others as they are in `factors`; it
 /// is above 1.
-fn smallest(search: &Search, factors: &[f64], at: usize, budget: &mut Budget) -> f64 {
+fn smallest(search: &mut Search, factors: &[f64], at: usize, budget: &mut Budget) -> f64 {
     let with = |factor: f64| {
         let mut with = factors.to_vec();
         with[at] = factor;
@@ -202,20 +270,21 @@ fn smallest(search: &Search, factors: &[f64], at: usize, budget: &mut Budget) ->
     let (mut low, mut high) = (1.0_f64, factors[at]);
     let scaled = search.levers[at].scaled.as_ref();
     let differ = |low: f64, high: f64| scaled.is_none_or(|of| of.differ(low, high));
+    let estimate = search.estimate(search.levers[at]);
+    // Just below and just above the estimate: where it is right, nothing else has to be tried.
+    let mut between = [estimate / STEP.sqrt(), estimate * STEP.sqrt() * (1.0 - f64::EPSILON)];
     while high / low > STEP && differ(low, high) {
-        let ratio = (high / low).powf(1.0 / (AMOUNTS_AT_ONCE + 1) as f64);
-        let between: Vec<f64> = (1..=AMOUNTS_AT_ONCE).map(|i| low * ratio.powi(i as i32)).collect();
-        let most_events = budget.each_of(AMOUNTS_AT_ONCE, search.base);
-        let found: Vec<(bool, u64)> =
-            between.par_iter().map(|factor| search.feeds(&with(*factor), most_events)).collect();
-        budget.spent += found.iter().map(|(_, events)| events).sum::<u64>();
-        let fed = found.iter().position(|(fed, _)| *fed);
-        let (below, above) = match fed {
-            Some(0) => (low, between[0]),
-            Some(first) => (between[first - 1], between[first]),
-            None => (between[AMOUNTS_AT_ONCE - 1], high),
+        if !(low < between[0] && between[1] < high) {
+            let ratio = (high / low).cbrt();
+            between = [low * ratio, low * ratio * ratio];
+        }
+        let fed = search.feed_each(&between.map(with), budget);
+        (low, high) = match fed[..] {
+            [true, _] => (low, between[0]),
+            [false, true] => (between[0], between[1]),
+            _ => (between[1], high),
         };
-        (low, high) = (below, above);
+        between = [low, high];
     }
     high
 }

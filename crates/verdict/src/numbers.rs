@@ -86,9 +86,6 @@ pub(crate) const FIRST: f64 = 0.7;
 /// Number of trials that run at the same time. It is fixed, because decisions fall between such groups.
 pub(crate) const AT_ONCE: usize = 4;
 
-/// Number of amounts of a need that are tried at the same time: more would use cores better, and take more events.
-pub(crate) const AMOUNTS_AT_ONCE: usize = 2;
-
 /// Number of levers that are tried over the whole length of the base run.
 pub(crate) const MOST_WHOLE: usize = 8;
 
@@ -108,6 +105,10 @@ pub(crate) const FEWEST_EVENTS: u64 = 200_000;
 
 /// How likely a lever helps at least: requests in bursts wait although what serves them is mostly idle.
 pub(crate) const UNLIKELY: f64 = 0.1;
+
+/// How likely a lever without a resource of its own lightens the load of a full one, as a cache does; one that does not saves
+/// nothing beside it.
+pub(crate) const LIGHTENS: f64 = 0.5;
 
 /// Utilisation above which a storage may hold up what shares links with its reads.
 pub(crate) const HALF: f64 = 0.5;

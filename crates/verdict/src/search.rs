@@ -6,8 +6,8 @@ use rayon::prelude::*;
 use super::base::{Base, Budget, Extent, RARE};
 use super::lever::Lever;
 use super::numbers::{
-    AT_ONCE, BUSY, CHOICES, COARSE, FEW, FINE, FIRST, HALF, MENTIONED, MOST_WHOLE, SAME, UNLIKELY,
-    WORTH,
+    AT_ONCE, BUSY, CHOICES, COARSE, FEW, FINE, FIRST, HALF, LIGHTENS, MENTIONED, MOST_WHOLE, SAME,
+    UNLIKELY, WORTH,
 };
 use super::rules::{self, Reach};
 use super::trial::{Effect, input_waits};
@@ -119,9 +119,15 @@ fn promise(lever: &Lever, report: &Report, shown: &JobReport, reads_matter: bool
     let used = enlarged.filter_map(|of| of.utilisation_max.mean).reduce(f64::max);
     let likely = match used {
         Some(used) => used.min(own / most),
-        None => own / most,
+        // Beside a full resource, nothing that leaves its load as it is saves time; a lever may lighten it.
+        None => own / most * (1.0 - (1.0 - LIGHTENS) * fullest(report)),
     };
     [most, likely.clamp(UNLIKELY, 1.0)]
+}
+
+/// Returns the largest utilisation of a resource.
+fn fullest(report: &Report) -> f64 {
+    report.resources.iter().filter_map(|of| of.utilisation_max.mean).fold(0.0, f64::max)
 }
 
 /// Returns the number of steps until which a trial shows what a lever does: more if it acts on what happens only at times, such as

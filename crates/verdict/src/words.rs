@@ -208,14 +208,14 @@ fn needs(verdict: &Verdict) -> Vec<String> {
     }
     let each: Vec<String> = verdict.needs.iter().map(need).collect();
     let changes: Vec<String> = verdict.needs.iter().map(|need| pasted(&need.changes)).collect();
-    vec![
-        format!(
-            "For input to keep up, `{}` needs, all together: {}.",
-            verdict.job,
-            each.join("; ")
+    let (job, each) = (&verdict.job, each.join("; "));
+    let sentence = match verdict.needs_are_loose {
+        true => format!(
+            "For input to keep up, `{job}` needs no more than this, all together: {each}. The verdict had no events left to find the least of each."
         ),
-        format!("  {}", changes.join(" ")),
-    ]
+        false => format!("For input to keep up, `{job}` needs, all together: {each}."),
+    };
+    vec![sentence, format!("  {}", changes.join(" "))]
 }
 
 fn need(of: &Need) -> String {
@@ -260,6 +260,7 @@ pub(crate) fn estimate(
         not_tried: Vec::new(),
         time_ended: false,
         needs: Vec::new(),
+        needs_are_loose: false,
         nothing_suffices: false,
         events: 0,
         text,
