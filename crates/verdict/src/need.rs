@@ -210,10 +210,11 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
     let mut loose = settle(&mut search, &mut factors, 0..levers.len(), budget).is_none();
     for _ in 0..MOST_ROUNDS {
         // An amount may be smaller again once those after it are: more workers need more cores.
-        for at in (0..factors.len()).filter(|at| factors[*at] > 1.0).collect::<Vec<_>>() {
+        let grown: Vec<usize> = (0..factors.len()).filter(|at| factors[*at] > 1.0).collect();
+        for at in &grown {
             // What was found holds, even if it is more than is needed.
-            if settle(&mut search, &mut factors, at..at + 1, budget).is_none() {
-                loose = true;
+            if settle(&mut search, &mut factors, *at..at + 1, budget).is_none() {
+                loose |= grown.len() > 1;
                 break;
             }
         }
