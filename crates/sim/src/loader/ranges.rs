@@ -213,7 +213,7 @@ impl Loaders {
     fn move_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let Range { worker: w, bytes, number, way, last, .. } = self.fetches.ranges[r];
         let mount = &self.loaders[self.workers[w].loader].mount;
-        let (group, service) = (mount.way(way), mount.service);
+        let (group, service) = (mount.way(&mut env.network, way), mount.service);
         let range = &mut self.fetches.ranges[r];
         range.state = State::Bytes;
         range.parts = u8::from(group.is_some()) + u8::from(service != ServiceModel::None);

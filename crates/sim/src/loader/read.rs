@@ -202,7 +202,7 @@ impl Loaders {
         }
         let way = match hit {
             true => self.way_in_cache(w),
-            false => mount.way(worker.location.way),
+            false => mount.way(&mut env.network, worker.location.way),
         };
         let Some(group) = way else { return self.transferred(env, w) };
         let phase = if shard { Phase::Request } else { Phase::Transfer };

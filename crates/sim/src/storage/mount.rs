@@ -1,10 +1,13 @@
 //! A storage as one node sees it: the routes of its bytes, and what a request passes.
 
-use forebay_engine::fluid::{GroupId, LinkId};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use forebay_engine::fluid::{Demand, GroupId, LinkId, Network, Use};
 use forebay_model::random::Sampler;
 use forebay_scenario::{ReadCpu, Targets};
 
-use crate::env::Delay;
+use crate::env::{ActivityId, Delay};
 use crate::ids::{DiskHeadId, IdVec, LimiterId, RouteId, StationId, TableId};
 
 /// A storage as one node sees it.
@@ -53,11 +56,17 @@ pub(crate) enum Routes {
 /// The routes from a node to the targets of a parallel file system.
 #[derive(Debug)]
 pub(crate) struct Striped {
-    pub(crate) targets: Targets,
+    targets: Targets,
     /// Number of files that were created before the files that this mount reads or writes.
-    pub(crate) before: u64,
-    /// Routes, by the first target and by the number of targets that serve a request together.
-    pub(crate) ways: IdVec<RouteId, GroupId>,
+    before: u64,
+    /// The links of the targets.
+    links: Vec<LinkId>,
+    /// Link uses that all routes have in common.
+    shared: Vec<Use>,
+    /// Maximum rate of a request on a route [B/s].
+    cap: f64,
+    /// Routes by number. Each is made when it is first taken, because there are as many as targets times the stripe count.
+    made: RefCell<BTreeMap<u32, GroupId>>,
 }
 
 impl Mount {
@@ -101,25 +110,51 @@ impl Mount {
 
     /// Returns the route of the bytes; if there are several routes, the one with number `way`.
     #[inline]
-    pub(crate) fn way(&self, way: u32) -> Option<GroupId> {
+    pub(crate) fn way(&self, network: &mut Network<ActivityId>, way: u32) -> Option<GroupId> {
         match self.routes.as_deref() {
-            Some(Routes::Striped(striped)) => Some(striped.ways[RouteId::new(way)]),
+            Some(Routes::Striped(striped)) => Some(striped.route(network, way)),
             Some(Routes::Queues(queues)) => queues.routes[RouteId::new(way)],
             None => self.group,
         }
     }
 
     /// Returns the route of a `file` of `bytes` bytes that is copied or written as a whole.
-    pub(crate) fn way_of_file(&self, file: u64, bytes: f64) -> Option<GroupId> {
-        self.way(match self.routes.as_deref() {
+    pub(crate) fn way_of_file(
+        &self,
+        network: &mut Network<ActivityId>,
+        file: u64,
+        bytes: f64,
+    ) -> Option<GroupId> {
+        let way = match self.routes.as_deref() {
             Some(Routes::Striped(striped)) => striped.way(file, 0, bytes),
             Some(Routes::Queues(queues)) => queues.of(file),
             None => 0,
-        })
+        };
+        self.way(network, way)
     }
 }
 
 impl Striped {
+    /// Returns the routes of files that are striped over `links`; all routes also use `shared`, and no request on them is faster than
+    /// `cap` [B/s].
+    pub(crate) fn new(targets: Targets, shared: Vec<Use>, links: Vec<LinkId>, cap: f64) -> Striped {
+        Striped { targets, before: 0, links, shared, cap, made: RefCell::default() }
+    }
+
+    fn route(&self, network: &mut Network<ActivityId>, way: u32) -> GroupId {
+        let make = || {
+            let (first, serving) =
+                (way / self.targets.stripe_count, way % self.targets.stripe_count + 1);
+            let stripe = |i: u32| Use {
+                link: self.links[(first + i) as usize % self.links.len()],
+                per_unit: 1.0 / f64::from(serving),
+            };
+            let route = self.shared.iter().copied().chain((0..serving).map(stripe)).collect();
+            network.group(Demand { route, weight: 1.0, cap: self.cap })
+        };
+        *self.made.borrow_mut().entry(way).or_insert_with(make)
+    }
+
     /// Returns the number of the route that request number `request` of `file` takes, for `bytes` bytes.
     pub(crate) fn way(&self, file: u64, request: u32, bytes: f64) -> u32 {
         let serving = self.targets.serving(bytes);

@@ -232,7 +232,8 @@ impl Stagings {
     fn copy_bytes(&mut self, site: &mut Site<'_>, c: CopyId) -> bool {
         let (file, bytes) = (self.file_of_bytes(c), self.copies[c].bytes);
         let mount = self.way_of_copy(c);
-        let Some(group) = mount.way_of_file(file, bytes) else { return self.read_copy(site, c) };
+        let way = mount.way_of_file(&mut site.env.network, file, bytes);
+        let Some(group) = way else { return self.read_copy(site, c) };
         self.copies[c].phase = Phase::Transfer;
         site.env.network.start(site.env.now, group, bytes, ActivityId::Copy(c));
         false

@@ -94,8 +94,8 @@ impl Builder<'_> {
         };
         let routes = match (model.path.targets, queues) {
             (Some(of), _) => {
-                let cap = model.per_stream;
-                Some(Routes::Striped(self.striped(of, &route, &backend.targets, cap)))
+                let (shared, links) = (route.clone(), backend.targets);
+                Some(Routes::Striped(Striped::new(of, shared, links, model.per_stream)))
             }
             (None, Some(of)) => Some(Routes::Queues(self.io_queues(index, of, &route, &model))),
             (None, None) => None,
@@ -111,22 +111,6 @@ impl Builder<'_> {
             alone: 0.0,
         };
         (mount, route, rest)
-    }
-
-    /// Returns the routes of files that are striped over `links`; all routes also use `shared`.
-    fn striped(&mut self, targets: Targets, shared: &[Use], links: &[LinkId], cap: f64) -> Striped {
-        let mut ways = IdVec::default();
-        for first in 0..links.len() {
-            for serving in 1..=targets.stripe_count as usize {
-                let stripe = |i: usize| Use {
-                    link: links[(first + i) % links.len()],
-                    per_unit: 1.0 / serving as f64,
-                };
-                let route = shared.iter().copied().chain((0..serving).map(stripe)).collect();
-                ways.push(self.way(route, cap));
-            }
-        }
-        Striped { targets, before: 0, ways }
     }
 
     /// Returns the I/O queues of the node being built to storage `index`; the route of each queue consists of `route` and the

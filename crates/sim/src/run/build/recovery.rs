@@ -136,7 +136,7 @@ impl Builder<'_> {
                 StatePart {
                     node: part.node,
                     bytes: part.bytes,
-                    way: mount.way_of_file(file, part.bytes),
+                    way: mount.way_of_file(&mut self.env.network, file, part.bytes),
                 }
             }));
         }
@@ -179,7 +179,8 @@ impl Builder<'_> {
             let bytes = share * checkpoint.bytes;
             self.node = at;
             let (mount, ..) = self.mount(checkpoint.storage, client, None);
-            parts.push(StatePart { node: place, bytes, way: mount.way_of_file(file, bytes) });
+            let way = mount.way_of_file(&mut self.env.network, file, bytes);
+            parts.push(StatePart { node: place, bytes, way });
         }
         parts
     }
