@@ -170,7 +170,7 @@ impl Requests {
     }
 
     /// Returns the batches of the epochs that are not over, if they are followed. The samples at the positions `trained` were
-    /// trained on.
+    /// trained on, among them those of earlier calls.
     pub fn begun(&mut self, trained: &Intervals) -> Option<BegunEpochs> {
         let begun = self.begun.as_mut()?;
         begun.settle(trained, self.own.iter().sum());
@@ -252,7 +252,7 @@ impl Requests {
         let shares = self.own.len();
         self.again = vec![VecDeque::new(); shares];
         let mut untrained = None;
-        for (first, Requested { share, samples, is_trained, .. }) in begun.of(self.epochs) {
+        for (first, (Requested { share, samples, .. }, is_trained)) in begun.of(self.epochs) {
             self.first = self.first.max(first + samples);
             if is_trained {
                 self.left[share] -= samples;
@@ -310,7 +310,7 @@ impl Requests {
         *left -= samples;
         if let Some(begun) = &mut self.begun {
             let epoch = self.epochs - 1;
-            begun.add(first, Requested { epoch, share, samples, is_trained: false });
+            begun.add(first, Requested { epoch, share, samples });
         }
         Request { batch: self.asked, first, samples, ready: self.ready }
     }

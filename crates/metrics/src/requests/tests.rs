@@ -46,6 +46,11 @@ fn trained(batches: &[(u64, u64)]) -> Intervals {
     all
 }
 
+/// Returns the first sample, the number of samples and the share of each batch of an epoch that was requested.
+fn batches_of(begun: &BegunEpochs, epoch: u64) -> Vec<(u64, u64, usize)> {
+    begun.of(epoch).iter().map(|(first, (of, _))| (*first, of.samples, of.share)).collect()
+}
+
 #[test]
 fn after_training_out_of_order_a_resumed_loader_skips_the_trained_batches() {
     // System: any 5 of the 22 batches of two epochs are taken. Expectation: the other batches come, in their order.
@@ -55,7 +60,7 @@ fn after_training_out_of_order_a_resumed_loader_skips_the_trained_batches() {
     for picked in [[0, 2, 3, 7, 10], [1, 2, 3, 4, 5], [6, 7, 8, 9, 10]] {
         let taken: Vec<_> = picked.iter().map(|batch| all[*batch]).collect();
         let mut again = requests("pytorch = { workers = 3, in_order = false }");
-        again.resume(5, whole.begun(&trained(&taken)).expect("followed"));
+        again.resume(5, whole.clone().begun(&trained(&taken)).expect("followed"));
         again.start(Time(0));
         let rest: Vec<_> = all.iter().filter(|of| !taken.contains(of)).copied().collect();
         assert_eq!(take(&mut again, 22)[..17], rest[..17], "{picked:?}");
@@ -121,19 +126,20 @@ fn a_resumed_iterable_hands_each_worker_the_batches_of_its_own_that_are_left() {
         whole.start(Time(0));
         take(&mut whole, 12);
         let of = whole.begun(&Intervals::default()).expect("followed");
-        let all: Vec<_> = of.of(0).map(|(first, of)| (first, of.samples, of.share)).collect();
+        let all = batches_of(&of, 0);
         let own = |worker| all.iter().filter(|of| of.2 == worker).map(|of| of.1).sum::<u64>();
         assert_eq!([own(0), own(1), own(2)], [57, 57, 56], "{loader}");
         for picked in [[0, 2, 3, 7, 10], [0, 1, 2, 3, 4], [7, 8, 9, 10, 11], [0, 3, 6, 9, 1]] {
             let taken: Vec<_> = picked.iter().map(|batch| (all[*batch].0, all[*batch].1)).collect();
             let mut again = requests(&loader);
-            again.resume(5, whole.begun(&trained(&taken)).expect("followed"));
+            again.resume(5, whole.clone().begun(&trained(&taken)).expect("followed"));
             again.start(Time(0));
             take(&mut again, 24);
             let of = again.begun(&trained(&taken)).expect("followed");
-            let found: Vec<_> = of.of(0).map(|(first, of)| (first, of.samples, of.share)).collect();
+            let found = batches_of(&of, 0);
             assert_eq!(found, all, "{loader}: {picked:?}");
-            assert_eq!(of.of(1).map(|(_, of)| of.samples).sum::<u64>(), 170, "{loader}");
+            let next = batches_of(&of, 1);
+            assert_eq!(next.iter().map(|of| of.1).sum::<u64>(), 170, "{loader}");
         }
     }
 }
