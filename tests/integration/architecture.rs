@@ -296,6 +296,16 @@ fn a_floor_of_the_simulator_names_only_floors_below_it() {
     assert_eq!(seen.len(), FLOORS.len());
 }
 
+#[test]
+fn only_the_account_of_a_device_adds_its_time_to_the_steps_of_its_job() {
+    // System: the simulator's files. Expectation: one of them adds waits and computation, so that each instant of a device counts
+    // once.
+    let adds = |text: &str| ["add_stall", "add_compute"].iter().any(|name| text.contains(name));
+    let all: Vec<String> =
+        simulator().filter(|(_, text)| adds(text)).map(|(path, _)| path).collect();
+    assert_eq!(all, ["sim/device/account.rs"]);
+}
+
 /// Maximum number of fields of a struct of the simulator: more do not describe one thing.
 const MOST_FIELDS: usize = 15;
 

@@ -89,6 +89,11 @@ impl Polling {
         Some(device)
     }
 
+    /// Returns the batch that is promised to `device`; `None` if none is.
+    pub fn promise_to(&self, device: u32) -> Option<Promise> {
+        self.promised.iter().find(|promise| promise.device == device).copied()
+    }
+
     /// Returns and removes the batch that `device` finds when it looks.
     pub fn find(&mut self, device: u32) -> Option<Promise> {
         let place = self.promised.iter().position(|promise| promise.device == device)?;

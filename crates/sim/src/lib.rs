@@ -25,20 +25,20 @@
 //!
 //! - `run`: `world` (the owners, and the match that routes events), `watch` (the end of the run, and its progress), `resource`
 //!   (shared resources in reports, and energy), `memory` (the memory that a run needs); `build`: from the scenario to the start,
-//! - `job`: `jobs` (the owner of all job copies; jobs that begin when others have ended), `job_run` (one job copy), `steps` (begin
-//!   and end of steps), `tally` (which steps are complete), `batches` (hand-over of batches from loaders to devices), `compute`
-//!   (computation on GPUs and cores, and host-side work), `gradients`, `averages` and `servers` (exchanges between model copies),
-//!   `waits` (the causes of stalls), `learners` (number of learners on each GPU), `outcome`, `standstill` (runs in which nothing
-//!   is left to happen); `program`: what each rank does in a step, op by op, and the interpreter of all programs; `recovery`:
-//!   failures and restarts, `checkpoint` (when states are written), `state` (what a state is), `abort` (the end of everything in
-//!   progress),
+//! - `job`: `jobs` (the owner of all job copies; jobs that begin when others have ended), `job_run` (one job copy), `steps`
+//!   (begin and end of steps), `tally` (which steps are complete), `batches` (hand-over of batches from loaders to devices),
+//!   `compute` (computation on GPUs and cores, and host-side work), `gradients`, `averages` and `servers` (exchanges between
+//!   model copies), `waits` (the causes of stalls, whether a wait ends or is cut off), `learners` (number of learners on each
+//!   GPU), `outcome`, `standstill` (runs in which nothing is left to happen); `program`: what each rank does in a step, op by
+//!   op, and the interpreter of all programs; `recovery`: failures and restarts, `checkpoint` (when states are written),
+//!   `state` (what a state is), `abort` (the end of everything in progress),
 //! - `communication`: collectives of model copies, and exchanges with parameter servers, on the same network,
 //! - `loader`: `loaders` (the owner), `loader_run` (one loader), `worker` and `workers` (the workers of its stages, and their
 //!   operations), `read` (reading from storages), `service` (what a request meets there besides links), `ranges` (reads in several
 //!   requests), `caches` (look-ups in caches), `stages` (hand-over between stages, order, blocking), `pacing` (batches on request,
 //!   polling, tuned numbers of workers), `lineage` (which samples were trained on), `prefetch` (from the host's memory),
-//! - `device`: accelerators and their state; `gpu` (GPUs that several devices and loaders share), `host` (batches taken ahead),
-//!   `trainer` (work on the nodes' cores),
+//! - `device`: accelerators; `account` (what a device does, and the only way in which its time is charged), `gpu` (GPUs that
+//!   several devices and loaders share), `host` (batches taken ahead), `trainer` (work on the nodes' cores),
 //! - `storage`: contents of storages, and models of their service: `mount` (a storage as a node sees it, and its routes), `source`
 //!   (reading orders), `caches` (page caches, tiers, decoded samples), `limiter` (request rates), `table` (measured throughput),
 //!   `disk_head` (seeks), `sizes` (of samples); and two owners of activities there: `staging`, `background`,

@@ -1,5 +1,6 @@
 //! Accelerators: their state, shared GPUs, hosts that take batches ahead, and trainers on the nodes' cores.
 
+mod account;
 mod gpu;
 mod trainer;
 
@@ -10,6 +11,7 @@ use forebay_metrics::Segment;
 
 use crate::ids::{JobId, KernelsId, LoaderId};
 
+pub(crate) use account::{Account, State};
 pub(crate) use gpu::{Buffers, Gpu, Occupied, Sort, Sums};
 pub(crate) use trainer::{CoreThreads, CpuThreads, LaunchRun, Launching, Trainer};
 
@@ -30,12 +32,12 @@ pub(crate) struct Device {
     pub(crate) op: Position,
     /// Number of the step to begin next.
     pub(crate) next: u64,
-    /// Time since when the device has been in its present state.
-    pub(crate) since: Time,
-    pub(crate) state: State,
+    pub(crate) account: Account,
     pub(crate) input: DeviceInput,
     pub(crate) on_gpu: OnGpu,
-    pub(crate) times: Times,
+    /// Time when the device's last own work of the step ended: a computation, a swap, or its trainer's host-side work. What comes
+    /// after it are waits for others.
+    pub(crate) worked: Time,
     /// The trainers of the device's GPUs, and their work on cores for the step; `None` if they use no cores.
     pub(crate) launching: Option<Box<Launching>>,
     /// Track of the device in the timeline, if one is recorded.
@@ -81,39 +83,6 @@ pub(crate) struct OnGpu {
     pub(crate) pace: f64,
 }
 
-/// Total times of a device, and the end of its work in the current step.
-#[derive(Debug, Default)]
-pub(crate) struct Times {
-    /// Time spent computing [s].
-    pub(crate) busy: f64,
-    /// Time spent updating parameters or decompressing gradients, after the kernels of each step [s].
-    pub(crate) updated: f64,
-    /// Time when the device's last own work of the step ended: a computation, a swap, or its trainer's host-side work. What comes
-    /// after it are waits for others.
-    pub(crate) worked: Time,
-}
-
-/// The activity of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Before its job starts or after its last step.
-    Off,
-    /// Waiting at the barrier, or for the stage before.
-    Idle,
-    /// Waiting for a batch.
-    Starving,
-    /// Waiting for its batch to be copied to it.
-    Loading,
-    /// Waiting for the host-side work of its trainers.
-    Launching,
-    /// Waiting for parameters from the parameter servers.
-    AwaitingParameters,
-    /// Computing.
-    Busy,
-    /// Moving its model towards the reference model of its GPU, or waiting to do so.
-    Averaging,
-}
-
 impl Device {
     pub(crate) fn new(job: JobId, loader: LoaderId, model: u32, stage: u32) -> Device {
         Device {
@@ -125,11 +94,10 @@ impl Device {
             program: stage,
             op: Position::default(),
             next: 0,
-            since: Time::ZERO,
-            state: State::Off,
+            account: Account::new(),
             input: DeviceInput::default(),
             on_gpu: OnGpu { alone: 0.0, kernels: KernelsId::default(), pace: 1.0 },
-            times: Times::default(),
+            worked: Time::ZERO,
             launching: None,
             track: None,
         }

@@ -52,8 +52,8 @@ impl Jobs {
     /// Records that device `d` averages its model, or waits to do so, from now on.
     fn begin_averaging(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        if device.state != State::Averaging {
-            (device.state, device.since) = (State::Averaging, env.now);
+        if device.account.state() != State::Averaging {
+            device.account.begin(env.now, State::Averaging);
             self.trace_device(env, d, "averaging");
         }
     }
@@ -79,7 +79,7 @@ impl Jobs {
         let Some(run) = self.averages(device.job) else {
             return broken("only learners that average models come here");
         };
-        if device.state != State::Averaging {
+        if device.account.state() != State::Averaging {
             return;
         }
         let bytes = run.own[PartId::new(device.stage)];
@@ -94,16 +94,14 @@ impl Jobs {
     /// Ends the correction of the model of device `d`, which goes on with its program.
     pub(crate) fn drawn(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        if device.state != State::Averaging {
+        if device.account.state() != State::Averaging {
             return;
         }
-        let j = device.job;
-        device.state = State::Idle;
-        let start = std::mem::replace(&mut device.since, env.now);
-        let cause = StallCause::own(Cause::Communication);
-        self.jobs[j].steps.add_stall(Segment { start, end: env.now, cause });
+        let (j, start) = (device.job, device.account.clock());
+        self.settle(d, env.now);
+        self.devices[d].account.begin(env.now, State::Idle);
         self.trace_device(env, d, "waiting");
-        let parties = self.jobs[j].models() * self.jobs[j].stages();
+        let parties = self.parties(j);
         let Some(run) = self.averages_mut(j) else {
             return broken("only learners that average models come here");
         };
@@ -151,34 +149,53 @@ impl Jobs {
         let Some(run) = self.averages_mut(j) else {
             return broken("only learners that average models come here");
         };
-        run.over += 1;
-        run.drawn = 0;
-        let (last, waiting) = (run.last, std::mem::take(&mut run.waiting));
+        let mut waiting = std::mem::take(&mut run.waiting);
+        waiting.retain(|d| self.devices[*d].account.state() == State::Averaging);
+        // All waits for the average end before a learner begins its next correction.
+        for d in &waiting {
+            self.settle(*d, env.now);
+        }
+        if let Some(run) = self.averages_mut(j) {
+            run.over += 1;
+            run.drawn = 0;
+        }
         if !self.jobs[j].finished {
             self.begin_checkpoint_if_due(env, j);
         }
         for d in waiting {
-            if self.devices[d].state == State::Averaging {
-                self.end_wait_for_average(env.now, d, last);
+            if self.devices[d].account.state() == State::Averaging {
                 self.end_op(env, d);
             }
         }
         self.resume_learners(env, j);
     }
 
-    /// Records the causes of the wait of device `d` for an average. Until the `last` learner began its correction, the device
-    /// waited for this learner; after that, for communication.
-    fn end_wait_for_average(&mut self, now: Time, d: DeviceId, last: Option<(DeviceId, Time)>) {
-        let device = &mut self.devices[d];
-        let j = device.job;
-        let since = std::mem::replace(&mut device.since, now);
-        let (mut pieces, mut start) = (Vec::new(), since);
+    /// Returns the number of devices that take part in an average of job copy `j`.
+    fn parties(&self, j: JobId) -> u32 {
+        self.jobs[j].models() * self.jobs[j].stages()
+    }
+
+    /// Appends to `pieces` the causes of the wait of device `d` for an average. Until the last learner began its correction, the
+    /// device waited for this learner, and after that for communication. As long as learners have not made their corrections, the
+    /// device waits for the one that is furthest behind.
+    pub(super) fn average_causes(
+        &self,
+        d: DeviceId,
+        (since, until): (Time, Time),
+        pieces: &mut Vec<Segment>,
+    ) {
+        let j = self.devices[d].job;
+        let all = self.averages(j).filter(|run| run.drawn == self.parties(j));
+        let last = match all {
+            Some(run) => run.last,
+            None => self.furthest_behind(d, self.jobs[j].parts.devices).map(|peer| (peer, until)),
+        };
+        let mut start = since;
         if let Some((peer, began)) = last {
-            start = began.clamp(since, now);
-            self.wait_for_rank(d, peer, (since, start), &mut pieces);
+            start = began.clamp(since, until);
+            self.wait_for_rank(d, peer, (since, start), pieces);
         }
         let cause = StallCause::own(Cause::Communication);
-        pieces.push(Segment { start, end: now, cause });
-        pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
+        pieces.push(Segment { start, end: until, cause });
     }
 }

@@ -1,8 +1,9 @@
 //! Hand-over of batches from a loader's queue to devices: when a step begins, or ahead of it by the device's host; and their
 //! copies to the device.
 
+use forebay_engine::Time;
 use forebay_metrics::Segment;
-use forebay_report::{Cause, StallCause};
+use forebay_report::Cause;
 
 use super::jobs::Jobs;
 use super::recovery::RecoveryRun;
@@ -26,7 +27,7 @@ impl Jobs {
     /// Records that device `d` has nothing to compute until it gets a batch.
     pub(super) fn starve(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        (device.state, device.since) = (State::Starving, env.now);
+        device.account.begin(env.now, State::Starving);
         self.loaders[device.loader].queue.begin_wait(env.now);
         self.trace_device(env, d, "starving");
     }
@@ -104,25 +105,21 @@ impl Jobs {
         w: WorkerId,
         slept: Option<Segment>,
     ) {
-        let device = &mut self.devices[d];
-        if device.state != State::Starving {
+        let device = &self.devices[d];
+        if device.account.state() != State::Starving {
             // Only the device's host has waited.
             return;
         }
         self.loaders[device.loader].queue.end_wait(env.now);
-        let (since, step, j) = (device.since, device.next, device.job);
-        // A host may have begun to wait before its device did.
-        let slept = slept.map(|slept| Segment { start: slept.start.max(since), ..slept });
+        let (since, step, j) = (device.account.clock(), device.next, device.job);
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
-        segments.extend(slept);
-        let came = slept.map_or(env.now, |slept| slept.start);
-        self.loaders.causes(w, since, came, &mut segments);
-        segments.iter().rev().for_each(|segment| self.jobs[j].steps.add_stall(*segment));
+        self.starving_causes((w, slept), (since, env.now), &mut segments);
+        segments.iter().rev().for_each(|piece| self.charge(d, piece.end, piece.cause));
         self.trace_causes(env, d, &segments);
         if self.jobs[j].parts.devices.len() > 1 {
-            let chain = Ids::new(d, d + self.jobs[j].stages());
-            let oldest = chain.iter().map(|d| self.devices[d].since).min().unwrap_or(env.now);
+            let chain = self.devices[Ids::new(d + 1, d + self.jobs[j].stages())].iter();
+            let oldest = chain.map(|device| device.account.clock()).fold(since, Time::min);
             let (waits, period) = (&mut self.devices[d].input.waits, self.jobs[j].plan.period);
             // Waits since the previous exchange may still be needed.
             let known = |of: u64| of / period + 1 >= step / period;
@@ -137,12 +134,13 @@ impl Jobs {
     pub(super) fn stop_waiting(&mut self, env: &Env, d: DeviceId) {
         let device = &mut self.devices[d];
         let loader = &mut self.loaders[device.loader];
-        if device.state == State::Starving {
+        let starves = device.account.state() == State::Starving;
+        if starves {
             loader.queue.end_wait(env.now);
         }
         let host = device.input.host.as_mut();
         let waits = host.is_some_and(|host| host.stop_waiting());
-        if waits || device.state == State::Starving {
+        if waits || starves {
             loader.waiters.remove(d);
         }
     }
@@ -156,7 +154,7 @@ impl Jobs {
             return self.begin_on_batch(env, d);
         }
         let device = &mut self.devices[d];
-        (device.state, device.since) = (State::Loading, env.now);
+        device.account.begin(env.now, State::Loading);
         self.trace_device(env, d, Cause::Copy.name());
     }
 
@@ -178,13 +176,11 @@ impl Jobs {
         if device.input.host.is_some() {
             return self.copied_ahead(env, d);
         }
-        if device.state != State::Loading {
+        if device.account.state() != State::Loading {
             // The device's job ended during the copy.
             return;
         }
-        let cause = StallCause::own(Cause::Copy);
-        let wait = Segment { start: device.since, end: env.now, cause };
-        self.jobs[device.job].steps.add_stall(wait);
+        self.settle(d, env.now);
         self.begin_on_batch(env, d);
     }
 }
@@ -211,7 +207,7 @@ impl Jobs {
         };
         match host.batch_of(device.next) {
             Some(Taken { copied: false, .. }) => {
-                (device.state, device.since) = (State::Loading, env.now);
+                device.account.begin(env.now, State::Loading);
                 return self.trace_device(env, d, Cause::Copy.name());
             }
             Some(Taken { missing, .. }) => {
@@ -256,7 +252,7 @@ impl Jobs {
     pub(super) fn serve_host(&mut self, env: &mut Env, d: DeviceId) {
         self.take_ahead(env, d);
         self.look_ahead(env, d);
-        if self.devices[d].state == State::Starving {
+        if self.devices[d].account.state() == State::Starving {
             self.begin_on_taken(env, d);
         }
     }
@@ -279,7 +275,7 @@ impl Jobs {
     /// batch. Begins to copy the next batch.
     pub(super) fn copied_ahead(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        if device.state == State::Off {
+        if device.account.state() == State::Off {
             // The device's job ended during the copy.
             return;
         }
@@ -291,11 +287,8 @@ impl Jobs {
         if let Some(missing) = next {
             self.copy_batch(env, d, missing);
         }
-        let device = &mut self.devices[d];
-        if device.state == State::Loading {
-            let cause = StallCause::own(Cause::Copy);
-            let wait = Segment { start: device.since, end: env.now, cause };
-            self.jobs[device.job].steps.add_stall(wait);
+        if self.devices[d].account.state() == State::Loading {
+            self.settle(d, env.now);
             self.begin_on_taken(env, d);
         }
     }

@@ -1,9 +1,9 @@
 //! Computation of devices: on GPUs of their own or shared ones, on the nodes' cores, and the host-side work of their trainers.
 //! If the device computes during host-side work, a step takes the longer of the two times.
 
-use forebay_engine::Span;
+use forebay_engine::Time;
 use forebay_engine::fluid::{Capacity, GroupId};
-use forebay_metrics::{Segment, launch_waits};
+use forebay_metrics::Segment;
 use forebay_model::random::Purpose;
 use forebay_report::{Cause, StallCause};
 use forebay_scenario::BatchInterval;
@@ -60,8 +60,7 @@ impl Jobs {
         }
     }
 
-    /// Ends threads of the step of device `d`, and frees their cores; returns true if all threads have ended. The time that the
-    /// step has waited for cores is recorded.
+    /// Ends threads of the step of device `d`, and frees their cores; returns true if all threads have ended.
     pub(super) fn end_threads(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Some(station) = self.slots_of(d) else { return true };
         let Some(launching) = &mut self.devices[d].launching else {
@@ -69,20 +68,20 @@ impl Jobs {
             return true;
         };
         let ended = launching.threads.end();
-        let CoreThreads { open, span, .. } = launching.threads;
+        let open = launching.threads.open;
         leave_slots(env, station, ended);
+        open == 0
+    }
+
+    /// Charges the step of device `d` up to `until`. Threads that have taken longer than a step takes have waited for cores first.
+    pub(super) fn charge_step(&mut self, d: DeviceId, until: Time) {
+        let threads = self.slots_of(d).and(self.devices[d].launching.as_ref());
+        if let Some(CoreThreads { span, .. }) = threads.map(|launching| launching.threads) {
+            let turn = Time(until.0.saturating_sub(span.0));
+            self.charge(d, turn, StallCause::own(Cause::CpuWait));
+        }
         let device = &mut self.devices[d];
-        if open > 0 {
-            return false;
-        }
-        let took = env.now.since(device.since);
-        if device.state == State::Busy && took > span {
-            let cause = StallCause::own(Cause::CpuWait);
-            let start = device.since;
-            device.since = start + Span(took.0 - span.0);
-            self.jobs[device.job].steps.add_stall(Segment { start, end: device.since, cause });
-        }
-        true
+        device.account.compute(&mut self.jobs[device.job].steps, until);
     }
 
     /// Returns the station of the cores that device `d` trains on, if they serve one thread after the other.
@@ -198,7 +197,7 @@ impl Jobs {
     /// Ends the current kind of kernels of device `d`, or its step on cores.
     pub(crate) fn kernels_ended(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        let (busy, kernels) = (device.state == State::Busy, device.on_gpu.kernels);
+        let (busy, kernels) = (device.account.state() == State::Busy, device.on_gpu.kernels);
         let Some(gpu) = self.gpu_of(d) else { return self.stepped(env, d) };
         gpu.occupied.leave(env.now, kernels);
         if busy && kernels + 1 < gpu.steps.next_id() {
@@ -215,7 +214,7 @@ impl Jobs {
     pub(super) fn begin_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
         if self.devices[d].op.at == 0 {
             // A stage without input of its own begins its step here.
-            self.end_wait_for_stage(env.now, d);
+            self.settle(d, env.now);
         }
         let device = &mut self.devices[d];
         let job = &self.jobs[device.job];
@@ -224,7 +223,7 @@ impl Jobs {
         };
         let trainers = launching.trainers;
         **launching = Launching { since: env.now, ..Launching::of(trainers) };
-        (device.state, device.since) = (State::Launching, env.now);
+        device.account.begin(env.now, State::Launching);
         for t in trainers {
             let (owner, trainer) = (device.job.number() as u64, self.trainers[t]);
             let number = trainer.number.into();
@@ -256,14 +255,11 @@ impl Jobs {
             return broken("a device whose trainer has launched has trainers");
         };
         launching.open -= 1;
-        if launching.open > 0 || device.state != State::Launching {
+        if launching.open > 0 || device.account.state() != State::Launching {
             return;
         }
-        let (job, Launching { since, work, .. }) = (device.job, **launching);
-        self.devices[d].times.worked = env.now;
-        for wait in launch_waits(since, work, self.devices[d].since, env.now) {
-            self.jobs[job].steps.add_stall(wait);
-        }
+        device.worked = env.now;
+        self.settle(d, env.now);
         self.end_op(env, d);
     }
 
@@ -273,7 +269,7 @@ impl Jobs {
         if device.launching.as_ref().is_none_or(|launching| launching.open == 0) {
             return false;
         }
-        (device.state, device.since) = (State::Launching, env.now);
+        device.account.begin(env.now, State::Launching);
         self.trace_device(env, d, Cause::Launch.name());
         true
     }

@@ -2,7 +2,6 @@
 //! reduced, and the update.
 
 use forebay_engine::{Span, Time};
-use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 
 use super::jobs::Jobs;
@@ -117,8 +116,7 @@ impl Jobs {
         }
         self.jobs[j].update.computed = Some(env.now);
         for d in self.jobs[j].parts.devices {
-            if self.devices[d].state != State::Off {
-                self.devices[d].since = env.now;
+            if self.devices[d].account.state() != State::Off {
                 self.trace_device(env, d, Cause::Communication.name());
             }
         }
@@ -138,20 +136,17 @@ impl Jobs {
     /// Ends the part of the communication that the backward pass of job copy `j` did not hide, and with it the step.
     pub(crate) fn end_communication(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
-        let Some(since) = job.update.computed else {
+        if job.update.computed.is_none() {
             return broken("communication ends after the backward pass");
-        };
+        }
         let update = job.update.updating.unwrap_or(env.now);
-        let cause = StallCause::own(Cause::Communication);
         for d in job.parts.devices {
-            if self.devices[d].state != State::Off {
-                job.steps.add_stall(Segment { start: since, end: update, cause });
-            }
+            self.settle(d, update);
+            self.charge_update(env.now, d);
         }
         self.end_reductions(j);
-        self.account_for_update(env.now, j, update);
         for d in self.jobs[j].parts.devices {
-            if self.devices[d].state != State::Off {
+            if self.devices[d].account.state() != State::Off {
                 self.trace_device(env, d, "waiting");
             }
         }
@@ -176,7 +171,7 @@ impl Jobs {
     /// Begins the wait of device `d` for parameters from the servers.
     fn wait_for_parameters_from(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        (device.state, device.since) = (State::AwaitingParameters, env.now);
+        device.account.begin(env.now, State::AwaitingParameters);
         self.trace_device(env, d, Cause::Communication.name());
     }
 
@@ -202,30 +197,16 @@ impl Jobs {
         }
     }
 
-    /// Records the time of an update of job copy `j` that began at `start`. Either all devices computed, or only the root
-    /// computed and the other devices stalled until it had finished.
-    pub(super) fn account_for_update(&mut self, now: Time, j: JobId, start: Time) {
-        let job = &mut self.jobs[j];
-        if start == now {
-            return;
-        }
-        if !job.update.root {
-            for d in job.parts.devices {
-                let device = &mut self.devices[d];
-                if device.state != State::Off {
-                    device.times.updated += now.since(start).seconds();
-                    job.steps.add_compute(start, now);
-                }
-            }
-            return;
-        }
-        self.devices[job.parts.devices.start].times.updated += now.since(start).seconds();
-        job.steps.add_compute(start, now);
-        let cause = StallCause::peer(Cause::Compute);
-        for d in job.parts.devices.iter().skip(1) {
-            if self.devices[d].state != State::Off {
-                job.steps.add_stall(Segment { start, end: now, cause });
-            }
+    /// Charges the time of device `d` up to `now`, the end of an update. Either all devices computed, or only the root did and the
+    /// other devices waited for it.
+    fn charge_update(&mut self, now: Time, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let job = &mut self.jobs[device.job];
+        let works = !job.update.root || d == job.parts.devices.start;
+        match device.account.state() {
+            State::Off => {}
+            _ if works => device.account.update(&mut job.steps, now),
+            _ => device.account.wait(&mut job.steps, now, StallCause::peer(Cause::Compute)),
         }
     }
 }

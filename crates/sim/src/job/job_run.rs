@@ -187,12 +187,6 @@ impl JobRun {
             && (steps.is_multiple_of(self.plan.period) || steps == self.plan.goal.steps)
     }
 
-    /// Returns whether all model copies have waited for each other after the last complete step, so that none has begun a later
-    /// step.
-    pub(super) fn is_in_step(&self) -> bool {
-        !self.trains_apart() && self.meets_after(self.steps.completed())
-    }
-
     /// Returns whether `step` comes right after the job's last step, and no model copy may begin such a step.
     pub(super) fn is_beyond(&self, step: u64) -> bool {
         step == self.plan.goal.steps && !self.goes_beyond()

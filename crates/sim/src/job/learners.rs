@@ -127,9 +127,8 @@ impl Jobs {
             return;
         }
         for d in self.jobs[j].parts.devices {
-            if self.devices[d].state == State::Idle {
-                self.end_wait_until(env, env.now, d);
-                self.devices[d].since = env.now;
+            if self.devices[d].account.state() == State::Idle {
+                self.settle(d, env.now);
             }
         }
         self.change_learners(env, j);
@@ -151,12 +150,15 @@ impl Jobs {
         job.steps.share_among(f64::from(number) / f64::from(job.learners.most));
         for d in job.parts.devices {
             let device = &mut self.devices[d];
-            let (goes, stands) = (device.learner < number, device.state == State::Idle);
+            let goes = device.learner < number;
+            let stands = device.account.state() == State::Idle;
             if goes && !stands {
-                (device.state, device.next, device.since) = (State::Idle, completed, env.now);
+                device.next = completed;
+                device.account.start(env.now);
                 device.input.host.iter_mut().for_each(|host| host.restart(completed));
             } else if !goes && stands {
-                (device.state, device.op) = (State::Off, Position::default());
+                device.op = Position::default();
+                device.account.stop(env.now);
                 self.trace_device(env, d, "away");
             }
         }

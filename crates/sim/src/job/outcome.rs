@@ -10,7 +10,6 @@ use forebay_report::{
 
 use super::job_run::JobRun;
 use super::jobs::Jobs;
-use crate::device::State;
 use crate::env::Env;
 use crate::ids::{DeviceId, LoaderId};
 use crate::storage::Stagings;
@@ -203,10 +202,8 @@ impl Jobs {
             return 0.0;
         }
         if !self.loaders[device.loader].gpus.shared.is_empty() {
-            return device.times.updated;
+            return device.account.updated();
         }
-        let open =
-            if device.state == State::Busy { now.since(device.since).seconds() } else { 0.0 };
-        device.times.busy + device.times.updated + open
+        device.account.computed(now) + device.account.updated()
     }
 }

@@ -252,12 +252,12 @@ impl Jobs {
             return;
         }
         let waits = |d: &DeviceId| {
-            self.devices[*d].state == State::AwaitingParameters && self.has_parameters(*d)
+            self.devices[*d].account.state() == State::AwaitingParameters && self.has_parameters(*d)
         };
         let waiting: Vec<DeviceId> = devices.filter(waits).collect();
         // All waits end before a device begins the next exchange.
         for d in &waiting {
-            self.end_parameter_wait(env, env.now, *d);
+            self.settle_and_trace(env, *d, env.now);
         }
         for d in waiting {
             self.run_program(env, d);

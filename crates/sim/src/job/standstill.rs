@@ -58,7 +58,10 @@ impl Jobs {
             let _ = writeln!(
                 state,
                 "  device {} (stage {}): {:?}, {waits} {op} of step {}",
-                device.model, device.stage, device.state, device.next
+                device.model,
+                device.stage,
+                device.account.state(),
+                device.next
             );
         }
         for (number, l) in parts.loaders.iter().take(MAX_LISTED).enumerate() {

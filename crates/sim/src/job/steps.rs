@@ -28,7 +28,7 @@ impl Jobs {
         for d in self.jobs[j].parts.devices {
             let device = &mut self.devices[d];
             if device.learner < learners {
-                (device.state, device.since) = (State::Idle, env.now);
+                device.account.start(env.now);
             }
         }
         let job = &mut self.jobs[j];
@@ -54,7 +54,7 @@ impl Jobs {
     pub(super) fn try_start(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
-        let between = device.state == State::Idle && device.op.at == 0;
+        let between = device.account.state() == State::Idle && device.op.at == 0;
         let held = self.recoveries.is_saving(job.parts.checkpoints);
         let may = !job.is_beyond(device.next) && !held && job.may_begin(device.next);
         if between && may {
@@ -64,9 +64,7 @@ impl Jobs {
 
     /// Lets device `d`, which may begin its next step, take its next batch, or keep its present batch for one more step.
     pub(super) fn next_batch(&mut self, env: &mut Env, d: DeviceId) {
-        if self.jobs[self.devices[d].job].plan.window > 1 {
-            self.end_gate_wait(env.now, d);
-        }
+        self.settle(d, env.now);
         let device = &mut self.devices[d];
         if device.input.host.is_some() {
             return self.next_of_host(env, d);
@@ -109,8 +107,7 @@ impl Jobs {
         }
         let device = &mut self.devices[d];
         delay = delay.at_pace(device.on_gpu.pace);
-        device.state = State::Busy;
-        device.since = env.now;
+        device.account.begin(env.now, State::Busy);
         match job.plan.threads {
             None if kernels && !self.loaders[device.loader].gpus.shared.is_empty() => {
                 self.compute_on_gpu(env, d, delay);
@@ -126,16 +123,14 @@ impl Jobs {
         if !self.end_threads(env, d) {
             return;
         }
-        let device = &mut self.devices[d];
-        if device.state == State::Off {
+        if self.devices[d].account.state() == State::Off {
             // The device's job ended while the device computed a step beyond the last one.
             return;
         }
-        let job = device.job;
-        device.times.busy += env.now.since(device.since).seconds();
-        self.jobs[job].steps.add_compute(device.since, env.now);
-        (device.state, device.since) = (State::Idle, env.now);
-        device.times.worked = env.now;
+        self.charge_step(d, env.now);
+        let device = &mut self.devices[d];
+        device.account.begin(env.now, State::Idle);
+        device.worked = env.now;
         self.end_op(env, d);
     }
 
@@ -145,7 +140,7 @@ impl Jobs {
         let device = &mut self.devices[d];
         let step = device.next;
         (device.op.at, device.next) = (0, step + 1);
-        (device.state, device.since) = (State::Idle, env.now);
+        device.account.begin(env.now, State::Idle);
         step
     }
 
@@ -174,7 +169,7 @@ impl Jobs {
     pub(super) fn count_step(&mut self, env: &mut Env, d: DeviceId) {
         self.leave_input(d);
         let device = &mut self.devices[d];
-        (device.state, device.since) = (State::Idle, env.now);
+        device.account.begin(env.now, State::Idle);
         let (j, step) = (device.job, device.next);
         if self.arrive(j, step) {
             self.complete_step(env, j, d);
@@ -196,7 +191,7 @@ impl Jobs {
         let done = job.steps.completed() + 1;
         let reduces = done.is_multiple_of(job.update.every);
         if job.meets_after(done) {
-            self.account_for_ends(env, j, last);
+            self.charge_ends(env, j, last);
         }
         if !reduces || !self.begin_gradient_wait(env, j) {
             self.end_of_step(env, j);
@@ -211,12 +206,6 @@ impl Jobs {
         let fresh = job.open.fresh.remove(&job.steps.completed()).unwrap_or_default();
         job.steps.add_fresh(fresh);
         self.record_samples(env, j, samples);
-        if self.jobs[j].is_in_step() {
-            // The stalls before this time have been recorded.
-            for d in self.jobs[j].parts.devices {
-                self.devices[d].since = env.now;
-            }
-        }
         if self.finish_if_over(env, j) {
             return;
         }
@@ -247,12 +236,8 @@ impl Jobs {
 
     /// Lets all devices of job copy `j` begin the next step, each as soon as it may.
     pub(super) fn next_step(&mut self, env: &mut Env, j: JobId) {
-        let in_step = self.jobs[j].is_in_step();
         self.begin_collectives(env, j);
         for d in self.jobs[j].parts.devices {
-            if in_step {
-                self.devices[d].since = env.now;
-            }
             self.try_start(env, d);
         }
     }
@@ -282,11 +267,8 @@ impl Jobs {
         for d in self.jobs[j].parts.devices {
             self.stop_waiting(env, d);
             let device = &mut self.devices[d];
-            if device.state == State::Busy {
-                device.times.busy += env.now.since(device.since).seconds();
-            }
             let idle = device.learner >= self.jobs[j].learners.number;
-            device.state = State::Off;
+            device.account.stop(env.now);
             if !idle {
                 self.trace_device(env, d, "done");
             }

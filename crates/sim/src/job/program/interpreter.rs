@@ -58,7 +58,7 @@ impl Jobs {
 
     /// Ends the current op of device `d`, unless the device's job has ended meanwhile.
     pub(crate) fn op_over(&mut self, env: &mut Env, d: DeviceId) {
-        if self.devices[d].state != State::Off {
+        if self.devices[d].account.state() != State::Off {
             self.end_op(env, d);
         }
     }
@@ -107,7 +107,7 @@ impl Jobs {
             }
             Op::CountStep => {
                 self.count_step(env, d);
-                if self.devices[d].state == State::Off {
+                if self.devices[d].account.state() == State::Off {
                     // The step was the last one of the device's job.
                     return Begun::Busy;
                 }
@@ -123,7 +123,7 @@ impl Jobs {
             Op::AwaitLaunch if self.begin_launch_wait(env, d) => return Begun::Busy,
             Op::Offer { piece } => {
                 self.offer_gradients(env, d, piece);
-                if self.devices[d].state == State::Off {
+                if self.devices[d].account.state() == State::Off {
                     // A push to servers ended at once, and with it the device's job.
                     return Begun::Busy;
                 }
@@ -133,7 +133,7 @@ impl Jobs {
                 if self.devices[d].learner > 0 => {}
             Op::Push { .. } | Op::Start(..) => {
                 self.begin_exchange_of(env, d, op);
-                if self.devices[d].state == State::Off {
+                if self.devices[d].account.state() == State::Off {
                     // A push to servers ended at once, and with it the device's job.
                     return Begun::Busy;
                 }
@@ -173,11 +173,10 @@ impl Jobs {
         if device.op.waits {
             return;
         }
-        device.state = State::Idle;
+        // Before its first op, the device has been idle since the end of its last step.
         if device.op.at > 0 {
-            device.since = env.now;
+            device.account.begin(env.now, State::Idle);
         }
-        // Before its first op, the device has waited since the end of its last step.
         device.op.waits = true;
         let name = match op {
             Op::Receive(_) => "bubble",

@@ -22,7 +22,7 @@ mod send;
 mod spread;
 mod stage;
 
-pub(in crate::job) use op::Handover;
+pub(in crate::job) use op::{Handover, Input};
 pub(crate) use op::{Offered, Op, Programs};
 pub(crate) use pass::{Exchanges, OfRoot, OfStage};
 pub(crate) use replica::{Exchange, Piece, Pieces, Replica, replica};

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use forebay_engine::fluid::GroupId;
 use forebay_engine::{Span, Time};
-use forebay_metrics::Segment;
 use forebay_report::{Cause, RecoveryOutcome, StallCause};
 use forebay_scenario::{Every, WhenBusy};
 
@@ -82,6 +81,11 @@ impl CheckpointRun {
     /// Returns whether the job waits for a checkpoint.
     pub(in crate::job) fn is_waited_for(&self) -> bool {
         self.waits.is_some()
+    }
+
+    /// Returns the time since when the job has waited for a checkpoint; `None` if it does not wait.
+    pub(in crate::job) fn waited_for_since(&self) -> Option<Time> {
+        self.waits
     }
 
     /// Schedules the next checkpoint one interval later, counted from `now`, when training goes on, or from the `steps` complete
@@ -191,7 +195,7 @@ impl Jobs {
     /// Shows in the timeline that devices of job copy `j` wait for a checkpoint.
     fn trace_saving(&mut self, env: &mut Env, j: JobId) {
         for d in self.jobs[j].parts.devices {
-            if matches!(self.devices[d].state, State::Idle | State::AwaitingParameters) {
+            if matches!(self.devices[d].account.state(), State::Idle | State::AwaitingParameters) {
                 self.trace_device(env, d, Cause::Checkpoint.name());
             }
         }
@@ -310,7 +314,7 @@ impl Jobs {
         }
         self.begin_collectives(env, j);
         for d in held {
-            match self.devices[d].state {
+            match self.devices[d].account.state() {
                 State::AwaitingParameters => self.run_program(env, d),
                 _ => self.try_start(env, d),
             }
@@ -319,9 +323,9 @@ impl Jobs {
 
     /// Returns whether device `d` stands still while its job copy waits for a checkpoint: it is idle, or has all parameters for
     /// its step.
-    fn is_held(&self, d: DeviceId) -> bool {
-        let Device { state, op, .. } = self.devices[d];
-        match state {
+    pub(in crate::job) fn is_held(&self, d: DeviceId) -> bool {
+        let Device { account, op, .. } = &self.devices[d];
+        match account.state() {
             State::Idle => !op.waits || op.at == 0,
             State::AwaitingParameters => self.has_parameters(d),
             State::Off
@@ -335,13 +339,11 @@ impl Jobs {
 
     /// Records the wait of device `d` for a checkpoint that began at `since`, and what it waited for before.
     fn end_saving(&mut self, env: &mut Env, d: DeviceId, since: Time) {
-        let Device { job: j, since: from, .. } = self.devices[d];
-        if from < since {
-            self.end_wait_until(env, since, d);
+        match self.devices[d].account.state() {
+            State::AwaitingParameters => self.settle_and_trace(env, d, since),
+            _ => self.settle(d, since),
         }
-        let cause = StallCause::own(Cause::Checkpoint);
-        self.jobs[j].steps.add_stall(Segment { start: from.max(since), end: env.now, cause });
-        self.devices[d].since = env.now;
+        self.charge(d, env.now, StallCause::own(Cause::Checkpoint));
     }
 }
 
@@ -360,15 +362,10 @@ impl Saved {
         Saved { state, begun: now, ready: now }
     }
 
-    /// Returns the stalls of a device that restarts from this state at `now`: they cover the time from the `end` of its last
-    /// step on. A state whose copy had to wait may contain steps that ended after it was due.
-    pub(in crate::job) fn waits(&self, end: Time, now: Time) -> [Segment; 3] {
-        let wait = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
-        [
-            wait(end, self.begun, Cause::Fault),
-            wait(self.begun.max(end), self.ready, Cause::Checkpoint),
-            wait(self.ready, now, Cause::Fault),
-        ]
+    /// Returns the waits of a device that restarts from this state at `now`, one after the other, each with its end: they begin
+    /// at the end of its last step. A state whose copy had to wait may contain steps that ended after it was due.
+    pub(in crate::job) fn waits(&self, now: Time) -> [(Time, Cause); 3] {
+        [(self.begun, Cause::Fault), (self.ready, Cause::Checkpoint), (now, Cause::Fault)]
     }
 }
 

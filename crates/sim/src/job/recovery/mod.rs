@@ -14,11 +14,10 @@ mod state;
 mod tables;
 
 use forebay_engine::Time;
-use forebay_report::Cause;
+use forebay_report::{Cause, StallCause};
 use forebay_scenario::ENDLESS;
 
 use super::jobs::Jobs;
-use crate::device::State;
 use crate::env::{ActivityId, Delay, Env, Event};
 use crate::ids::{DeviceId, FailuresId, JobId};
 use checkpoint::Saved;
@@ -81,7 +80,7 @@ impl Jobs {
 
     /// Stops job copy `j` and everything that it has in progress.
     fn stop_job(&mut self, env: &mut Env, j: JobId) {
-        self.close_until(j, env.now);
+        self.close_open(j);
         self.abort(env, j);
         for d in self.jobs[j].parts.devices {
             self.stop_device(env, d);
@@ -102,10 +101,7 @@ impl Jobs {
     fn stop_device(&mut self, env: &mut Env, d: DeviceId) {
         self.stop_waiting(env, d);
         let device = &mut self.devices[d];
-        if device.state == State::Busy {
-            device.times.busy += env.now.since(device.since).seconds();
-        }
-        device.state = State::Off;
+        device.account.stop(env.now);
         device.launching.iter_mut().for_each(|launching| launching.stop());
         (device.input.holds_input, device.on_gpu.kernels) = (false, Default::default());
         (device.op.at, device.op.waits) = (0, false);
@@ -171,15 +167,18 @@ impl Jobs {
         recovery.books.down_seconds += until.since(since).seconds();
     }
 
-    /// Records the time from the last checkpoint of the job copy of failures `f` to its restart at `now` as stalls of its
-    /// devices, and schedules the next checkpoint.
+    /// Charges the time from the last checkpoint of the job copy of failures `f` to its restart at `now` to its devices, and
+    /// schedules the next checkpoint.
     fn account_for_restart(&mut self, now: Time, f: FailuresId) {
         let FailureRun { job: j, recovery: of, .. } = self.recoveries.failures[f];
         let (job, recovery) = (&mut self.jobs[j], &mut self.recoveries.all[of]);
-        let lost = recovery.saved.waits(job.steps.last_end(), now);
-        for device in &self.devices[job.parts.devices] {
+        let (lost, end) = (recovery.saved.waits(now), job.steps.last_end());
+        for device in &mut self.devices[job.parts.devices] {
             if device.learner < job.learners.number {
-                lost.into_iter().for_each(|wait| job.steps.add_stall(wait));
+                device.account.start(end);
+                for (until, cause) in lost {
+                    device.account.wait(&mut job.steps, until, StallCause::own(cause));
+                }
             }
         }
         recovery.resumed = now;

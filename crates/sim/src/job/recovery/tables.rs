@@ -199,6 +199,11 @@ impl Recoveries {
         self.checkpoints[of].iter().any(CheckpointRun::is_waited_for)
     }
 
+    /// Returns the time since when a job copy has waited for one of the checkpoints `of`; `None` if it does not.
+    pub(in crate::job) fn saving_since(&self, of: Ids<CheckpointId>) -> Option<Time> {
+        self.checkpoints[of].iter().find_map(CheckpointRun::waited_for_since)
+    }
+
     /// Cancels the checkpoints `of` that are not yet written, whose transfers have been cancelled.
     pub(in crate::job) fn abandon(&mut self, now: Time, of: Ids<CheckpointId>) {
         for c in of {
