@@ -192,6 +192,15 @@ impl Opened {
         self.file.resolve(&overrides)
     }
 
+    /// Reads the files that points of the grid name: those of the ends, and of each value that is or holds a text, as names of files
+    /// do, of at most [`CHECKED`] values. What is wrong with them is left to the check.
+    pub(super) fn read_files(&self, grid: &Grid) {
+        let naming = grid.each_value().filter(|(_, value)| value.holds_text()).take(CHECKED);
+        let ends = [0, grid.len().saturating_sub(1)];
+        let points: Vec<usize> = ends.into_iter().chain(naming.map(|(index, _)| index)).collect();
+        points.par_iter().for_each(|index| drop(self.at(grid, *index)));
+    }
+
     /// Returns how many replications and outcomes are in memory at the same time while a grid is run.
     fn together(&self, grid: &Grid, replications: u32) -> Together {
         let all = grid.len().saturating_mul(replications as usize);
@@ -277,4 +286,40 @@ pub(super) fn progress(tasks: u64, quiet: bool) -> ProgressBar {
     }
     tick(&bar);
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::ffi::OsString;
+    use std::fs;
+
+    const SCENARIO: &str = "name = \"x\"\n[run]\nsteps = 5\n[cluster]\nnodes = 1\n[cluster.node]\ncores = 4\ngpus = 1\n\
+        [storage.disk.memory]\n[dataset.digits]\nsamples = 100\nsample_size = \"1000 B\"\n\
+        [[job]]\nname = \"lenet\"\ndataset = \"digits\"\nstorage = \"disk\"\nbatch = 8\n\
+        [job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n[job.model]\nstep = \"2 ms\"\n";
+
+    #[test]
+    fn files_that_only_middle_points_of_a_sweep_name_are_read_before_it_starts() {
+        let place = tempfile::tempdir().expect("a directory");
+        let values = ["z1.csv", "z2.csv", "z3.csv"].map(|name| {
+            fs::write(place.path().join(name), "1000\n").expect("a file");
+            format!("{{ empirical = {{ file = \"{name}\" }} }}")
+        });
+        let path = place.path().join("s.toml");
+        fs::write(&path, SCENARIO).expect("a file");
+        let vary = format!("dataset.digits.sample_size=[{}]", values.join(", "));
+        let opened = Opened::open(&path, &[]).and_then(|opened| opened.varying(&[vary]));
+        let opened = opened.unwrap_or_else(|failure| panic!("{}", failure.message(false)));
+        let grid = opened.grid().expect("three points");
+        opened.read_files(&grid);
+        let read: BTreeSet<_> = opened
+            .files_read()
+            .iter()
+            .filter_map(|path| path.file_name())
+            .map(OsString::from)
+            .collect();
+        assert_eq!(read, ["z1.csv", "z2.csv", "z3.csv"].map(OsString::from).into());
+    }
 }

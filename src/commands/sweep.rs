@@ -27,10 +27,8 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let selection =
         Selection::new(&header, grid.keys().count(), &sweep.columns).map_err(refused)?;
     let pool = points::pool(sweep.scenario.threads)?;
-    // The ends of the grid show which files its points read, before the journal is written to.
-    for end in [0, grid.len().saturating_sub(1)] {
-        opened.at(&grid, end).ok();
-    }
+    // Which files the points read is known before the journal is written to, which records them.
+    pool.install(|| opened.read_files(&grid));
     let mut paths = opened.read_by(paths);
     for file in to.map(files_beside).transpose()?.into_iter().flatten() {
         paths = paths.writes_below("a file beside --output", file);
@@ -38,7 +36,7 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     paths.check()?;
     // The journal is locked before anything takes long, so that a second sweep to the same file fails at once.
     let (mut journal, earlier) = match opened.at(&grid, 0) {
-        Ok(first) => journal(sweep, &settings(&opened, &grid, &first)?)?,
+        Ok(first) => journal(sweep, &settings(&opened, &grid, &first))?,
         // The check lists all such points.
         Err(_) => pool.install(|| opened.check(&grid)).map(|_| (None, Journal::default()))?,
     };
@@ -102,16 +100,20 @@ fn common_remarks(opened: &Opened, grid: &Grid) -> Vec<String> {
     remarks(&first).into_iter().filter(|remark| last.contains(remark)).collect()
 }
 
-/// Returns what the results of the sweep depend on; `first` is the scenario at its first point.
-fn settings(opened: &Opened, grid: &Grid, first: &Scenario) -> Result<SweepSettings, Failure> {
+/// Returns what the results of the sweep depend on; `first` is the scenario at its first point, and the files that the points name have
+/// been read.
+fn settings(opened: &Opened, grid: &Grid, first: &Scenario) -> SweepSettings {
     let mut files = Vec::new();
     for path in opened.files_read() {
-        // A pipe has been read; what came through it is part of the first point's result.
-        if !input::is_read_once(&path) {
-            files.push((shown(&path), input::bytes_within(&path, input::RECORDED)?));
+        // A pipe has been read; what came through it is part of the first point's result. The check lists points whose files cannot be
+        // read.
+        if !input::is_read_once(&path)
+            && let Ok(bytes) = input::bytes_within(&path, input::RECORDED)
+        {
+            files.push((shown(&path), bytes));
         }
     }
-    Ok(SweepSettings::new(grid, first, &files))
+    SweepSettings::new(grid, first, opened.overrides().len(), &files)
 }
 
 /// Decides for each point of a grid whether it must be simulated.

@@ -31,14 +31,20 @@ impl Grid {
         if self.len <= most {
             return (0..self.len).collect();
         }
-        let mut stride = self.len;
-        let mut samples = vec![0];
-        for axis in &self.axes {
-            stride /= axis.values.len().max(1);
-            samples.extend((1..axis.values.len()).map(|at| at * stride));
-        }
-        samples.truncate(most);
-        samples
+        std::iter::once(0).chain(self.each_value().map(|(index, _)| index)).take(most).collect()
+    }
+
+    /// Returns the points that differ from the first in one axis, each with its value there.
+    pub fn each_value(&self) -> impl Iterator<Item = (usize, &Value)> {
+        self.axes
+            .iter()
+            .scan(self.len, |stride, axis| {
+                *stride /= axis.values.len().max(1);
+                let stride = *stride;
+                let values = axis.values.iter().enumerate().skip(1);
+                Some(values.map(move |(at, value)| (at * stride, value)))
+            })
+            .flatten()
     }
 
     /// Returns the number of points.

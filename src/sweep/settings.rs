@@ -25,19 +25,20 @@ pub struct SweepSettings {
 }
 
 impl SweepSettings {
-    /// Returns the settings of a sweep over `grid`, whose first point is `scenario`; `files` are the names and contents of the files
-    /// that the scenario names.
-    pub fn new(grid: &Grid, scenario: &Scenario, files: &[(String, Vec<u8>)]) -> SweepSettings {
-        let axes: Vec<_> = grid.axes().map(|(key, values)| (key.to_owned(), values)).collect();
-        let swept = |of: &Setting| {
-            axes.iter().any(|(key, _)| of.key.strip_prefix(key.as_str()).is_some_and(ends_a_name))
-        };
-        let mut settings = scenario.origins.settings();
-        settings.retain(|of| !swept(of));
+    /// Returns the settings of a sweep over `grid`, whose first point is `scenario` after this number of `overrides` and those of the
+    /// grid; `files` are the names and contents of the files that the scenario names.
+    pub fn new(
+        grid: &Grid,
+        scenario: &Scenario,
+        overrides: usize,
+        files: &[(String, Vec<u8>)],
+    ) -> SweepSettings {
+        let axes = grid.axes().map(|(key, values)| (key.to_owned(), values)).collect();
         let hash = |(name, bytes): &(String, Vec<u8>)| (name.clone(), hex(fnv1a(bytes)));
         SweepSettings {
             forebay: env!("CARGO_PKG_VERSION").to_owned(),
-            settings,
+            // A swept key may stand for keys of several jobs: what the grid's overrides set is known, their names are not compared.
+            settings: scenario.origins.settings_before(overrides),
             axes,
             files: files.iter().map(hash).collect(),
             first: key("", scenario),
@@ -76,6 +77,10 @@ impl SweepSettings {
         for (file, [before, after]) in
             pairs([self, now].map(|of| of.files.iter().map(|(file, hash)| (file, hash.clone()))))
         {
+            // Earlier points do not depend on a file that only new values name.
+            if before.is_none() {
+                continue;
+            }
             let words = |hash: Option<String>| match hash {
                 Some(hash) => format!("a file with hash {}", &hash[..hash.len().min(8)]),
                 None => "not read".to_owned(),
@@ -94,11 +99,6 @@ impl SweepSettings {
     }
 }
 
-/// Returns whether a key that continues with `rest` is below the name before it, or that name itself.
-fn ends_a_name(rest: &str) -> bool {
-    rest.is_empty() || rest.starts_with(['.', '['])
-}
-
 /// Returns the keys whose values differ, with both values.
 fn pairs<'a>(
     both: [impl Iterator<Item = (&'a String, String)>; 2],
@@ -113,4 +113,54 @@ fn pairs<'a>(
 /// Returns a hash in hexadecimal.
 pub(super) fn hex(hash: u128) -> String {
     format!("{hash:032x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Override, ScenarioFile};
+
+    const SCENARIO: &str = "name = \"x\"\n[run]\nsteps = 5\n[cluster]\nnodes = 1\n[cluster.node]\ncores = 4\ngpus = 1\n\
+        [storage.disk.memory]\n[dataset.digits]\nsamples = 100\nsample_size = \"1000 B\"\n\
+        [[job]]\nname = \"lenet\"\ndataset = \"digits\"\nstorage = \"disk\"\nbatch = 8\n\
+        [job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n[job.model]\nstep = \"2 ms\"\n";
+
+    fn settings(text: &str, axis: &str, files: &[(&str, &str)]) -> SweepSettings {
+        let file = ScenarioFile::parse("x.toml", text.to_owned()).expect("it is TOML");
+        let axes = file.axes_with(&[Override::varied(axis).expect("an axis")]);
+        let grid = Grid::new(axes.expect("valid values")).expect("few points");
+        let first = file.resolve(&grid.overrides(0)).unwrap_or_else(|error| panic!("{error}"));
+        let file = |(name, text): &(&str, &str)| ((*name).to_owned(), text.as_bytes().to_vec());
+        SweepSettings::new(&grid, &first, 0, &files.iter().map(file).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn more_values_of_a_swept_key_in_any_order_leave_the_settings_of_a_sweep_as_they_are() {
+        // System: a key of all jobs and of one, whose values come in another order and with a new first value.
+        for key in ["job.loader.tf-queue.threads", "job.lenet.loader.tf-queue.threads"] {
+            let of = |values: &str| settings(SCENARIO, &format!("{key}={values}"), &[]);
+            let before = of("[1, 2]");
+            for values in ["[1, 2]", "[2, 1]", "[3, 1, 2]", "[1, 2, 3]"] {
+                assert_eq!(before.differences(&of(values)), None, "{key}: {values}");
+            }
+            let fewer = before.differences(&of("[1]")).expect("a lost value");
+            assert!(fewer.starts_with("swept key 1 was"), "{fewer}");
+            let batch = SCENARIO.replace("batch = 8", "batch = 16");
+            let other = settings(&batch, &format!("{key}=[1, 2]"), &[]);
+            let other = before.differences(&other).expect("another batch");
+            assert_eq!(other, "`job.lenet.batch` was 8 and is 16 now");
+        }
+    }
+
+    #[test]
+    fn a_file_that_only_new_values_of_a_swept_key_name_is_no_difference() {
+        let axis = "job.loader.tf-queue.threads=[1, 2]";
+        let of = |files: &[(&str, &str)]| settings(SCENARIO, axis, files);
+        let before = of(&[("a", "1")]);
+        assert_eq!(before.differences(&of(&[("a", "1"), ("b", "1")])), None);
+        let changed = before.differences(&of(&[("a", "2"), ("b", "1")])).expect("other content");
+        assert!(changed.starts_with("a was a file with hash "), "{changed}");
+        let gone = before.differences(&of(&[("b", "1")])).expect("a file that is not read");
+        assert!(gone.ends_with(" and is not read now"), "{gone}");
+    }
 }

@@ -55,7 +55,14 @@ impl Origins {
     /// Returns the keys that the file and overrides set, in the order of the file; at most 1,000.
     #[must_use]
     pub fn settings(&self) -> Vec<Setting> {
-        self.0.as_ref().map_or(Vec::new(), |read| written::settings(&read.document))
+        self.settings_before(usize::MAX)
+    }
+
+    /// Returns the keys that the file and the first `overrides` overrides set, without those that later overrides set, in the order
+    /// of the file; at most 1,000.
+    #[must_use]
+    pub fn settings_before(&self, overrides: usize) -> Vec<Setting> {
+        self.0.as_ref().map_or(Vec::new(), |read| written::settings(&read.document, overrides))
     }
 
     /// Returns the defaults of other keys, in the order of the schema.

@@ -42,6 +42,12 @@ impl Value {
         }
     }
 
+    /// Returns whether the value is a text, or holds one.
+    #[must_use]
+    pub fn holds_text(&self) -> bool {
+        self.0.holds_text()
+    }
+
     /// Returns the value in TOML as users write it: keys of tables have quotes only where TOML needs them.
     #[must_use]
     pub fn as_written(&self) -> String {
@@ -96,6 +102,15 @@ impl fmt::Display for Value {
 }
 
 impl Tree {
+    fn holds_text(&self) -> bool {
+        match self {
+            Self::Text(_) => true,
+            Self::List(elements) => elements.iter().any(Self::holds_text),
+            Self::Table(members) => members.iter().any(|(_, value)| value.holds_text()),
+            Self::Integer(_) | Self::Float(_) | Self::Boolean(_) | Self::Date(_) => false,
+        }
+    }
+
     fn as_written(&self) -> String {
         match self {
             Self::List(elements) => {
