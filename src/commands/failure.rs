@@ -133,6 +133,22 @@ const TYPES: [(&str, &str); 7] = [
     ("expected enum ", "expected one of its words"),
 ];
 
+/// How parsers say which kind of number they expected, and what it is in words.
+const NUMBERS: [(&str, &str); 12] = [
+    ("f64", "a number"),
+    ("f32", "a number"),
+    ("u8", "a whole number from 0 to 255"),
+    ("u16", "a whole number from 0 to 65535"),
+    ("u32", "a whole number from 0 to 4294967295"),
+    ("u64", "a whole number of at least 0"),
+    ("usize", "a whole number of at least 0"),
+    ("i8", "a whole number from -128 to 127"),
+    ("i16", "a whole number from -32768 to 32767"),
+    ("i32", "a whole number from -2147483648 to 2147483647"),
+    ("i64", "a whole number"),
+    ("isize", "a whole number"),
+];
+
 /// Returns a message without the names of types and the numbers of errors that libraries write into theirs.
 pub(super) fn plain(message: &str) -> String {
     let mut text = message.to_owned();
@@ -142,6 +158,15 @@ pub(super) fn plain(message: &str) -> String {
         while let Some(at) = text.find(words) {
             let end = at + words.len();
             text.replace_range(at..end + name(&text[end..]), plain);
+        }
+    }
+    text = text.replace("unknown variant `", "unknown word `");
+    for (of, plain) in NUMBERS {
+        let words = format!("expected {of}");
+        let ends = |at: &usize| name(&text[at + words.len()..]) == 0;
+        let found: Vec<usize> = text.match_indices(&words).map(|(at, _)| at).filter(ends).collect();
+        for at in found.into_iter().rev() {
+            text.replace_range(at + "expected ".len()..at + words.len(), plain);
         }
     }
     while let Some(at) = text.find(" (os error ") {
@@ -202,6 +227,20 @@ mod tests {
                 "invalid type: integer `5`, expected a table at line 1",
             ),
             ("expected internally tagged enum Kind", "expected a table"),
+            (
+                "invalid type: string \"\", expected f64\n",
+                "invalid type: string \"\", expected a number\n",
+            ),
+            (
+                "invalid value: integer `-1`, expected u64 at line 1 column 9",
+                "invalid value: integer `-1`, expected a whole number of at least 0 at line 1 column 9",
+            ),
+            (
+                "expected u8, expected u8",
+                "expected a whole number from 0 to 255, expected a whole number from 0 to 255",
+            ),
+            ("expected u640 or i64x", "expected u640 or i64x"),
+            ("unknown variant `a`, expected `b` or `c`", "unknown word `a`, expected `b` or `c`"),
             (
                 "cannot: No such file or directory (os error 2); x",
                 "cannot: No such file or directory; x",

@@ -150,5 +150,5 @@ fn invalid_calibration_devices_and_precisions_are_refused() {
         "q.toml",
         "budget = \"1 s\"\n[step]\nmodel=[\"lenet5\"]\nbatch=[1]\nprecision=[\"fp8\"]\n",
     );
-    refused(&["calibrate", "--plan", "q.toml"], "unknown variant `fp8`");
+    refused(&["calibrate", "--plan", "q.toml"], "unknown word `fp8`");
 }

@@ -123,7 +123,7 @@ fn an_occupancy_distribution_is_drawn_only_if_kernel_occupancy_is_known() {
         ),
         (recipe("k.toml", "series = true\n"), "either `series`"),
         (recipe("k.toml", "points = 5\n"), "either `series`"),
-        (recipe("k.toml", "").replace("\"gpu_occupancy\"\n", "\"queue\"\n"), "unknown variant"),
+        (recipe("k.toml", "").replace("\"gpu_occupancy\"\n", "\"queue\"\n"), "unknown word"),
     ] {
         place.write("r.toml", &text);
         let assert = place.forebay(&["plot", "r.toml"]).assert().code(2);
