@@ -229,17 +229,26 @@ pub fn as_text(bytes: Vec<u8>) -> Result<String, InputError> {
 /// Returns text in UTF-16, which is recognised by zeros beside its first letters, after its mark or without it; `None` for other
 /// bytes.
 fn utf16(bytes: &[u8]) -> Option<String> {
-    let unit: fn([u8; 2]) -> u16 = match bytes {
-        [0xff, 0xfe, 1..=0x7f, 0, ..] => u16::from_le_bytes,
-        [0xfe, 0xff, 0, 1..=0x7f, ..] => u16::from_be_bytes,
-        [1..=0x7f, 0, 1..=0x7f, 0, ..] => u16::from_le_bytes,
-        [0, 1..=0x7f, 0, 1..=0x7f, ..] => u16::from_be_bytes,
-        _ => return None,
-    };
+    let unit = utf16_unit(bytes)?;
     let (pairs, rest) = bytes.as_chunks::<2>();
     let text: String =
         char::decode_utf16(pairs.iter().copied().map(unit)).collect::<Result<_, _>>().ok()?;
     rest.is_empty().then(|| text.trim_start_matches('\u{feff}').to_owned())
+}
+
+/// Returns whether a file that begins with these bytes is in UTF-16, with its mark or without it.
+#[must_use]
+pub fn is_utf16(start: &[u8]) -> bool {
+    utf16_unit(start).is_some()
+}
+
+/// Returns how two bytes of UTF-16 are read; `None` for other bytes.
+fn utf16_unit(bytes: &[u8]) -> Option<fn([u8; 2]) -> u16> {
+    match bytes {
+        [0xff, 0xfe, 1..=0x7f, 0, ..] | [1..=0x7f, 0, 1..=0x7f, 0, ..] => Some(u16::from_le_bytes),
+        [0xfe, 0xff, 0, 1..=0x7f, ..] | [0, 1..=0x7f, 0, 1..=0x7f, ..] => Some(u16::from_be_bytes),
+        _ => None,
+    }
 }
 
 /// Returns whether a path names a descriptor that is open already. Any other pipe may have no writer, and opening it would wait

@@ -9,9 +9,10 @@ mod bounded;
 mod event;
 mod spans;
 
+use crate::import::label;
 use bounded::Bounded;
 use flate2::read::MultiGzDecoder;
-use forebay_model::input::{Capped, InputError, RECORDED, TRACED};
+use forebay_model::input::{Capped, InputError, RECORDED, TRACED, is_utf16};
 use serde::Deserialize;
 use spans::Spans;
 use std::io::{BufRead, BufReader, Read};
@@ -74,7 +75,8 @@ pub struct Trace {
     pub notes: Vec<String>,
 }
 
-/// Returns the steps of a trace. The JSON may be compressed with gzip, and a table with `traceEvents` or a list of events.
+/// Returns the steps of a trace. The JSON may be compressed with gzip, in UTF-16, or in a log with labels before its lines; it is a table
+/// with `traceEvents` or a list of events.
 /// `NaN` in an event costs this event. A last step that was cut off does not count.
 ///
 /// # Errors
@@ -84,9 +86,11 @@ pub fn read(mut from: impl BufRead) -> Result<Trace, TraceError> {
     let spans = if start.starts_with(&[0x1f, 0x8b]) {
         // A small compressed file may expand to a thousand times its size.
         parsed(Capped::new(MultiGzDecoder::new(from), TRACED))?
-    } else if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
+    } else if is_utf16(start) || label::hide_json(start) {
+        // Whether all lines carry labels is known only when all are read.
         let text = Capped::new(from, RECORDED).text();
-        parsed(text.map_err(|inner| TraceError::Unreadable { inner })?.as_bytes())?
+        let text = text.map_err(|inner| TraceError::Unreadable { inner })?;
+        parsed(label::unlabelled(&text).as_bytes())?
     } else {
         // Some editors put a mark at the beginning of UTF-8.
         let mark = if start.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
@@ -192,6 +196,39 @@ mod tests {
         gz.write_all(text.as_bytes()).expect("compressed");
         let bytes = gz.finish().expect("compressed");
         assert_eq!(read(&bytes[..]).expect("steps").ranks[0][0].number, 3);
+    }
+
+    #[test]
+    fn traces_in_logs_with_labels_and_in_utf16_are_read() {
+        let table = trace(&training(3, 1).join(",\n"));
+        let expected = read(table.as_bytes()).expect("a trace");
+        let list = format!("[{}]", training(3, 1).join(","));
+        for text in [&table, &list] {
+            for label in [
+                "[0] ",
+                "[pod/a/b] ",
+                "trainer-1  | ",
+                "2026-11-27T10:00:00.1Z ",
+                "0: ",
+                "node1: ",
+                "[1,0]<stdout>:",
+                "a\tb\t2026-11-27T10:00:00.1Z ",
+                "\x1b[32m",
+            ] {
+                let labelled: String =
+                    text.lines().map(|line| format!("{label}{line}\n")).collect();
+                assert_eq!(read(labelled.as_bytes()).expect(label), expected, "{label}");
+            }
+            for mark in ["", "\u{feff}"] {
+                let units = |text: &str| text.encode_utf16().collect::<Vec<u16>>();
+                let units = units(&format!("{mark}{text}"));
+                let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+                let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+                for bytes in [little, big] {
+                    assert_eq!(read(&bytes[..]).expect("UTF-16"), expected);
+                }
+            }
+        }
     }
 
     #[test]

@@ -2,14 +2,94 @@
 
 use std::borrow::Cow;
 
-/// Longest label before `<stdout>` or `<stderr>`: `Fri Nov 27 10:00:00 2026[prterun-host-123@1,15]` and a long host name [B].
+/// Longest label up to its last sign: `Fri Nov 27 10:00:00 2026[prterun-host-123@1,15]<stdout>` and a long host name [B].
 const LONGEST: usize = 200;
+/// Most labels before a line: of a launcher, a container, a collector of logs, with the time of each.
+const MOST: usize = 8;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Returns a text without colours of terminals (ANSI escape sequences) and without the mark that some editors put at the
-/// beginning (U+FEFF).
-pub(super) fn plain(text: &str) -> Cow<'_, str> {
+/// Returns the text of a file without colours of terminals, without the mark that some editors put at its beginning, and without the
+/// labels that all its lines carry, as of a log that holds nothing but a file. Indentation, which YAML needs, stays, and so does a
+/// text without labels. Every importer reads what this returns.
+pub(super) fn unlabelled(text: &str) -> Cow<'_, str> {
+    let text = plain(text);
+    let Some(mut lines) = without_label(text.lines()) else { return text };
+    for _ in 1..MOST {
+        let Some(shorter) = without_label(lines.iter().copied()) else { break };
+        lines = shorter;
+    }
+    Cow::Owned(lines.into_iter().flat_map(|line| [line, "\n"]).collect())
+}
+
+/// Returns whether JSON stands behind labels or colours in a file that begins with these bytes.
+pub(super) fn hide_json(start: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(&start[..start.len().min(2 * LONGEST)]);
+    let line = text.trim_start_matches('\u{feff}').trim_start().lines().next().unwrap_or_default();
+    !begins_json(line) && begins_json(&unlabelled(line))
+}
+
+/// Returns whether a line begins with a table, or with a list that is no number in brackets.
+fn begins_json(line: &str) -> bool {
+    let inside = line.strip_prefix('[').map(str::trim_start);
+    line.starts_with('{')
+        || inside.is_some_and(|inside| inside.is_empty() || inside.starts_with('{'))
+}
+
+/// Returns lines without the first label of each; `None` if a line that is not blank has none.
+fn without_label<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option<Vec<&'a str>> {
+    let is_blank = |line: &&str| line.trim().is_empty();
+    if lines.clone().all(|line| is_blank(&line)) {
+        return None;
+    }
+    let without = |line| if is_blank(&line) { Some("") } else { unmistakable(line) };
+    lines.clone().map(without).collect::<Option<_>>().or_else(|| without_name(lines))
+}
+
+/// Returns lines without the number of a rank, or the name of a host or program, and the colon with which each begins; `None` if a
+/// line begins otherwise. The names must differ in nothing but digits: keys of YAML end with a colon, too, but never all alike. A line
+/// alone must name a digit, as no key of a workload does.
+fn without_name<'a>(lines: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
+    let mut names: Option<&str> = None;
+    let mut written = 0;
+    let mut without = |line: &'a str| {
+        if line.trim().is_empty() {
+            return Some("");
+        }
+        let (name, rest) = name(line)?;
+        let is_digit = |c: &char| c.is_ascii_digit();
+        let letters = |of: &'a str| of.chars().filter(move |c| !is_digit(c));
+        written += 1;
+        letters(names.get_or_insert(name)).eq(letters(name)).then_some(rest)
+    };
+    let shorter = lines.map(&mut without).collect::<Option<Vec<_>>>()?;
+    let digit = names?.contains(|c: char| c.is_ascii_digit());
+    (written > 1 || digit).then_some(shorter)
+}
+
+/// Splits a line after `0: `, `node1 0: `, or `host program[12]: `; of a line without a text after it, spaces may have been cut.
+fn name(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim_start();
+    let (name, rest) = match split_near(line, ": ") {
+        Some(split) => split,
+        None => (line.trim_end().strip_suffix(':').filter(|name| name.len() <= LONGEST)?, ""),
+    };
+    let mut words = name.split_whitespace().skip(1);
+    let number = |word: &str| word.parse::<u32>().is_ok() || word.ends_with(']');
+    let few = words.next().is_none_or(number) && words.next().is_none();
+    let of_name = |c: char| c.is_ascii_alphanumeric() || " .:-_[]".contains(c);
+    let fine = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(of_name);
+    (few && fine).then_some((name, rest))
+}
+
+/// Splits a line at the first `separator`, which a label has within its first bytes.
+fn split_near<'a>(line: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
+    let at = line[..line.floor_char_boundary(LONGEST)].find(separator)?;
+    Some((&line[..at], &line[at + separator.len()..]))
+}
+
+/// Returns a text without colours of terminals (ANSI escape sequences) and without the mark at its beginning (U+FEFF).
+fn plain(text: &str) -> Cow<'_, str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.contains('\x1b') {
         return Cow::Borrowed(text);
@@ -52,46 +132,29 @@ pub(super) fn bare(line: &str) -> &str {
     rest
 }
 
-/// Returns a text without labels whose lines all carry one, as of a log that holds nothing but a file; indentation, which YAML
-/// needs, stays.
-pub(super) fn unlabelled(text: &str) -> Cow<'_, str> {
-    let stripped = |line| {
-        let mut rest = unmistakable(line)?;
-        while let Some(shorter) = unmistakable(rest) {
-            rest = shorter;
-        }
-        Some(rest)
-    };
-    let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    if lines().next().is_none() || !lines().all(|line| stripped(line).is_some()) {
-        return Cow::Borrowed(text);
-    }
-    let lines = text.lines().map(|line| stripped(line).unwrap_or_default());
-    Cow::Owned(lines.flat_map(|line| [line, "\n"]).collect())
-}
-
 /// Returns what follows a label that no table or configuration begins with, after one space.
 fn unmistakable(line: &str) -> Option<&str> {
     let rest = by_mpirun(line)
         .or_else(|| in_brackets(line))
         .or_else(|| by_compose(line))
+        .or_else(|| by_github(line))
         .or_else(|| after_time(line))?;
     Some(rest.strip_prefix(' ').unwrap_or(rest))
 }
 
 /// Strips `[1,0]<stdout>:`, and the time or the name of the job before it.
 fn by_mpirun(line: &str) -> Option<&str> {
-    let at = ["<stdout>", "<stderr>", "<stddiag>"].iter().find_map(|end| {
-        let at = line.find(end)?;
-        (at <= LONGEST && !line[..at].contains('#')).then_some(at + end.len())
-    });
-    let rest = &line[at?..];
+    let ends = ["<stdout>", "<stderr>", "<stddiag>"];
+    let (label, rest) = ends.iter().find_map(|end| split_near(line, end))?;
+    if label.contains('#') {
+        return None;
+    }
     Some(rest.strip_prefix(':').unwrap_or(rest))
 }
 
 /// Strips a number, a time, a rank, a pod or a process in brackets.
 fn in_brackets(line: &str) -> Option<&str> {
-    let (label, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let (label, rest) = split_near(line.strip_prefix('[')?, "]")?;
     let is = |allowed: &str| {
         label.starts_with(|c: char| c.is_ascii_digit())
             && label.chars().all(|c| c.is_ascii_digit() || allowed.contains(c))
@@ -110,11 +173,20 @@ fn in_brackets(line: &str) -> Option<&str> {
 
 /// Strips the name of a service and the bar that Docker Compose draws after it.
 fn by_compose(line: &str) -> Option<&str> {
-    let (label, rest) = line.split_once('|')?;
+    let (label, rest) = split_near(line, "|")?;
     let name = label.trim_end_matches(' ');
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let fine = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(of_name);
     (fine && name.len() < label.len() && (rest.is_empty() || rest.starts_with(' '))).then_some(rest)
+}
+
+/// Strips the names of a job and its step, and the time, as `gh run view --log` prints them: tabs stand after the names, and a mark of
+/// the byte order before the first time of a step.
+fn by_github(line: &str) -> Option<&str> {
+    let (_job, rest) = split_near(line, "\t")?;
+    let (_step, rest) = split_near(rest, "\t")?;
+    let rest = rest.strip_prefix('\u{feff}').unwrap_or(rest);
+    rest.starts_with(|c: char| c.is_ascii_digit()).then(|| after_time(rest))?
 }
 
 /// Strips a date with its time: of RFC 3339, of syslog (`Nov 27 10:00:00`), or of C (`Fri Nov 27 10:00:00 2026`).
@@ -163,13 +235,10 @@ fn is_time(word: &str) -> bool {
 
 /// Strips `0:`, `node1 0:`, `host program[12]:` before a comment or a number; other words before a colon are text of the log.
 fn named(line: &str) -> Option<&str> {
-    let (label, rest) = line.split_once(": ")?;
-    let mut second = label.split_whitespace().skip(1);
-    let number = |word: &str| word.parse::<u32>().is_ok() || word.ends_with(']');
-    let one = second.next().is_none_or(number) && second.next().is_none();
+    // Messages name a place in a file so: `file.c:12: `.
+    let (_, rest) = name(line).filter(|(name, _)| !name.contains(':'))?;
     let starts = rest.trim_start().starts_with(|c: char| c == '#' || c.is_ascii_digit());
-    let plain = |c: char| c.is_ascii_alphanumeric() || " .-_[]".contains(c);
-    (starts && one && label.chars().all(plain)).then_some(rest)
+    starts.then_some(rest)
 }
 
 #[cfg(test)]
@@ -195,6 +264,8 @@ mod tests {
             "2026-11-27T10:00:00+02:00 ",
             "2026-11-27 10:00:00,123 ",
             "[2026-11-27 10:00:00] ",
+            "bench\tRun nccl-tests / all (2)\t2026-11-27T10:00:00.1234567Z ",
+            "bench\tUNKNOWN STEP\t\u{feff}2026-11-27T10:00:00.1234567Z ",
             "Nov 27 10:00:00 node1 launcher[12]: ",
             "launcher-1  | ",
             "launcher_1 | ",
@@ -238,12 +309,74 @@ mod tests {
     #[test]
     fn files_within_logs_keep_their_indentation() {
         let text = "a:\n  b: 1\n\nc: 2\n";
-        for label in ["[0] ", "2026-11-27T10:00:00.1Z ", "svc-1  | "] {
+        for label in [
+            "[0] ",
+            "2026-11-27T10:00:00.1Z ",
+            "svc-1  | ",
+            "[pod/a/b] 2026-11-27T10:00:00.1Z ",
+            "job\tstep\t2026-11-27T10:00:00.1Z ",
+            "0: ",
+            "  12: ",
+            "0:0: ",
+            "node-1.cluster: ",
+            "host: ",
+            "Nov 27 10:00:00 node1 launcher[12]: ",
+            "node1: [1,0]<stdout>: ",
+        ] {
             let labelled: String = text.lines().map(|line| format!("{label}{line}\n")).collect();
             assert_eq!(unlabelled(&labelled), text, "{label}");
+            let cut: String =
+                labelled.lines().map(|line| line.trim_end().to_owned() + "\r\n").collect();
+            assert_eq!(unlabelled(&cut), text, "{label}");
         }
+        let ranks = "  9: a:\n 10:   b: 1\n 11:\n 12: c: 2\n";
+        assert_eq!(unlabelled(ranks), text);
         assert_eq!(unlabelled(text), text);
         assert_eq!(unlabelled("[0] a: 1\nb: 2\n"), "[0] a: 1\nb: 2\n");
         assert_eq!(unlabelled(""), "");
+    }
+
+    #[test]
+    fn files_without_labels_are_returned_as_they_are() {
+        for text in [
+            "dataset: {num_files_train: 8}\r\ntrain: {epochs: 1}\r\n",
+            "dataset: {num_files_train: 8}",
+            "train: [{a: 1}]\n\n",
+            "- +a=1\n- +a=2\n",
+            "ranks,bytes,milliseconds\n2,8,1.0\n2,16,1.5\n",
+            "[\n  [0],\n  [1]\n]\n",
+            "\n \n",
+        ] {
+            assert!(matches!(unlabelled(text), Cow::Borrowed(same) if same == text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_many_labels_is_read_in_time_that_grows_with_its_length() {
+        let line = format!("{}x", "[0] ".repeat(1 << 17));
+        assert_eq!(unlabelled(&line).len(), line.len() + 1 - 4 * MOST);
+        assert_eq!(bare(&line), "x");
+    }
+
+    #[test]
+    fn json_behind_labels_is_told_from_json_and_from_other_text() {
+        for label in
+            ["[0] ", "\u{feff}\x1b[32m", "node1: ", "<stdout>:", "a\tb\t2026-11-27T10:00:00Z "]
+        {
+            for json in ["{\"a\": 1}", "[{", "[\n", "[ {"] {
+                assert!(hide_json(format!("{label}{json}").as_bytes()), "{label}{json}");
+            }
+        }
+        for text in [
+            "{\"a\": \"[0] <stdout>:\"}",
+            "[{\"ph\": 0}]",
+            "[\n{",
+            "[0] x",
+            "a: 1",
+            "",
+            "\u{feff}{",
+        ] {
+            assert!(!hide_json(text.as_bytes()), "{text}");
+        }
     }
 }

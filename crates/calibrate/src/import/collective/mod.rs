@@ -84,20 +84,17 @@ pub fn read(
     wanted: &CollectiveDefaults,
 ) -> Result<Imported, TableError> {
     let mut rows = Rows::new(wanted);
-    let text = &*label::plain(text);
+    let text = &*label::unlabelled(text);
     tables(of, text, &mut rows).and_then(|()| rows.imported())
 }
 
 fn tables(of: Benchmark, text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
-    let whole = label::unlabelled(text);
     match of {
-        Benchmark::NcclTests if whole.trim_start().starts_with('{') => {
-            nccl_json::read(&whole, rows)
-        }
+        Benchmark::NcclTests if text.trim_start().starts_with('{') => nccl_json::read(text, rows),
         Benchmark::NcclTests => nccl::read(text, rows),
         Benchmark::Osu => osu::read(text, rows),
         Benchmark::Imb => imb::read(text, rows),
-        Benchmark::DeepBench if deepbench::is_csv(&whole) => deepbench::read_csv(&whole, rows),
+        Benchmark::DeepBench if deepbench::is_csv(text) => deepbench::read_csv(text, rows),
         Benchmark::DeepBench => deepbench::read(text, rows),
     }
 }

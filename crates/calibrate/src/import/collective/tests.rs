@@ -178,6 +178,14 @@ fn deepbench_results_are_read_from_program_output_and_csv_tables() {
         (found.samples[0].label("transport"), found.samples[0].label("algorithm")),
         ("m", "ring")
     );
+    for label in ["0: ", "node1: ", "[0] ", "bench\tRun x\t2026-11-27T10:00:00.1234567Z "] {
+        let labelled = |text: &str| -> String {
+            text.lines().map(|line| format!("{label}{line}\n")).collect()
+        };
+        assert_eq!(imported(Benchmark::DeepBench, &labelled(csv), None), found, "{label}");
+        let output = imported(Benchmark::DeepBench, &labelled(DEEPBENCH), None);
+        assert_eq!(rows(&output), expected, "{label}");
+    }
 }
 
 #[test]

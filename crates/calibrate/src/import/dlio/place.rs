@@ -1,5 +1,7 @@
 //! Finds the file and line, or the override, that sets a key of a workload, for error messages.
 
+use crate::import::label;
+
 /// Place where a key gets its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
@@ -41,7 +43,7 @@ fn place_of(texts: &[String], overrides: &[String], key: &str, enclosing: bool) 
 /// Returns the line of a key in block-style YAML, from 1. Nested keys are indented more.
 fn line_of(text: &str, key: &str) -> Option<usize> {
     let mut around: Vec<(usize, &str)> = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
+    for (number, line) in (1..).zip(label::unlabelled(text).lines()) {
         let content = line.trim_start_matches(' ');
         let Some((name, _)) = content.split_once(':').filter(|_| !content.starts_with('#')) else {
             continue;
@@ -122,6 +124,11 @@ mod tests {
         assert_eq!(said(&[], "metric.au"), None);
         let old = ["data_reader:\n  batch_size: 4\n".to_owned()];
         assert_eq!(super::said(&old, &[], "reader.batch_size"), Some(Said::File(0, 2)));
+        let labelled =
+            ["Nov 27 10:00:00 node1 x[12]: train:\nNov 27 10:00:01 node1 x[12]:   epochs: 3\n"];
+        let labelled = labelled.map(str::to_owned);
+        assert_eq!(super::said(&labelled, &[], "train.epochs"), Some(Said::File(0, 2)));
+        assert_eq!(crate::import::dlio::read(&labelled, &[]).expect("a workload").epochs, 3);
         let over = ["++workload.train.epochs=2", "++workload.reader.batch_size=3"];
         assert_eq!(said(&over, "reader.batch_size"), Some(Said::Override(1)));
     }

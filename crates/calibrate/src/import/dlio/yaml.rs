@@ -60,8 +60,7 @@ pub fn read(files: &[String], overrides: &[String]) -> Result<Workload, DlioErro
     let mut all = Value::Object(Map::new());
     let mut listed = Vec::new();
     for (file, text) in files.iter().enumerate() {
-        let text = label::plain(text);
-        match parsed(file, &label::unlabelled(&text))? {
+        match parsed(file, &label::unlabelled(text))? {
             Value::Array(list) => {
                 listed.extend(list.iter().filter_map(Value::as_str).map(str::to_owned))
             }
