@@ -132,7 +132,7 @@ fn fail(error: PlotError) -> Failure {
 fn open(path: &Path) -> Result<Recipe, Failure> {
     let text = input::toml(path)?;
     // Text that is not TOML is reported as it is for scenarios: with the line, and with help.
-    ScenarioFile::parse(&shown(path), text.clone())?;
+    ScenarioFile::parse_as("a recipe", &shown(path), text.clone())?;
     let recipe = Recipe::parse(&shown(path), &text).map_err(fail)?;
     recipe.data_source().map_err(fail)?;
     Ok(recipe)

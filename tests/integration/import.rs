@@ -118,6 +118,7 @@ fn a_file_of_a_wrong_kind_is_refused_with_the_command_that_reads_it() {
     place.write("rccl.json", "[{\"size\": 8, \"algBw\": 1.0, \"busBw\": 1.0}]");
     place.write("nccl.txt", OLD_NCCL);
     place.write("osu.txt", "# OSU MPI Latency Test v5.8\n# Size  Latency (us)\n8  1.5\n");
+    place.write("db.csv", "# a comment\nranks,bytes,milliseconds\n8,1024,0.15\n");
     place.write(
         "datagen.yaml",
         "workflow:\n  generate_data: True\n  train: False\ndataset:\n  format: npz\n",
@@ -135,6 +136,10 @@ fn a_file_of_a_wrong_kind_is_refused_with_the_command_that_reads_it() {
         (vec!["import", "imb", "trace.json"], "`forebay import kineto` reads it"),
         (vec!["import", "dlio", "trace.json"], "`forebay import kineto` reads it"),
         (vec!["import", "kineto", "osu.txt"], "`forebay import osu` reads it"),
+        (vec!["import", "nccl-tests", "db.csv"], "`forebay import deepbench` reads it"),
+        (vec!["import", "dlio", "db.csv"], "`forebay import deepbench` reads it"),
+        (vec!["import", "kineto", "db.csv"], "`forebay import deepbench` reads it"),
+        (vec!["plot", "trace.json"], "this is not a recipe"),
         (vec!["import", "dlio", "datagen.yaml"], "datagen.yaml:3: `workflow.train` is false"),
     ] {
         let refused = place.forebay(&arguments).assert().code(2);

@@ -47,12 +47,20 @@ impl ScenarioFile {
     /// # Errors
     /// If the text is not TOML.
     pub fn parse(name: &str, text: String) -> Result<Self, Problems> {
+        Self::parse_as("a scenario", name, text)
+    }
+
+    /// Parses a text as [`ScenarioFile::parse`] does; the refusal of another program's file says what was `wanted`, `a recipe`.
+    ///
+    /// # Errors
+    /// If the text is not TOML.
+    pub fn parse_as(wanted: &str, name: &str, text: String) -> Result<Self, Problems> {
         check_toml(&text).map_err(|error| crowded(name, &text, &error))?;
         let (table, errors) = DeTable::parse_recoverable(&text);
         if let Some(other) =
             FileKind::of(&text).filter(|kind| !errors.is_empty() && *kind != FileKind::Scenario)
         {
-            return Err(Problem::new(name, "this is not a scenario", other.hint()).into());
+            return Err(Problem::new(name, format!("this is not {wanted}"), other.hint()).into());
         }
         if let Some(problems) = Problems::new(syntax_problems(name, &text, &errors)) {
             return Err(problems);

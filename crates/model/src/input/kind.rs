@@ -13,7 +13,7 @@ pub enum FileKind {
     Osu,
     /// Output of the Intel MPI Benchmarks.
     Imb,
-    /// Output of DeepBench.
+    /// Output of DeepBench, or a table of its results.
     DeepBench,
     /// A workload of DLIO or MLPerf Storage.
     Dlio,
@@ -61,7 +61,9 @@ impl FileKind {
             (&["# of floats", "AllReduce"], FileKind::DeepBench),
         ];
         let found = kinds.iter().find(|(words, _)| has(words)).map(|(_, kind)| *kind);
-        found.or_else(|| is_dlio(text).then_some(FileKind::Dlio))
+        found
+            .or_else(|| is_deepbench_table(text).then_some(FileKind::DeepBench))
+            .or_else(|| is_dlio(text).then_some(FileKind::Dlio))
     }
 
     /// Returns words for the end of a refusal: what the file looks like, and what reads it.
@@ -85,7 +87,7 @@ impl FileKind {
                 "it looks like the output of the Intel MPI Benchmarks: `forebay import imb` reads it"
             }
             FileKind::DeepBench => {
-                "it looks like the output of DeepBench: `forebay import deepbench` reads it"
+                "it looks like results of DeepBench: `forebay import deepbench` reads it"
             }
             FileKind::Dlio => {
                 "it looks like a workload of DLIO or MLPerf Storage: `forebay import dlio` reads it"
@@ -100,6 +102,15 @@ impl FileKind {
             FileKind::Json => "it is JSON",
         }
     }
+}
+
+/// Whether a line names the columns that a table of DeepBench's results must have.
+fn is_deepbench_table(text: &str) -> bool {
+    let is_header = |line: &str| {
+        let has = |name: &str| line.split(',').any(|column| column.trim() == name);
+        has("milliseconds") && has("ranks") && (has("floats") || has("bytes"))
+    };
+    text.lines().any(is_header)
 }
 
 /// Whether at least two of the sections of a workload begin lines of YAML.
@@ -126,6 +137,9 @@ mod tests {
             ("[0] # size count type redop time algbw busbw\n", Some(FileKind::NcclTests)),
             ("# OSU MPI Latency Test v5\n", Some(FileKind::Osu)),
             ("# Benchmarking PingPong\n#bytes #repetitions\n", Some(FileKind::Imb)),
+            ("# All-reduce\r\nm,ranks,floats, milliseconds\r\n", Some(FileKind::DeepBench)),
+            ("NCCL AllReduce\n# of floats  bytes\n", Some(FileKind::DeepBench)),
+            ("ranks,seconds,floats\n", None),
             ("workflow:\n  train: False\ndataset:\n", Some(FileKind::Dlio)),
             ("[run]\n[[job]]\n", Some(FileKind::Scenario)),
             ("[cluster]\nnodes = 1\n", None),
