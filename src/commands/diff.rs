@@ -1,6 +1,7 @@
 //! `forebay diff`: what changed from one report to another.
 
 use super::diff_text::text;
+use super::paths::Paths;
 use super::{Failure, input, output};
 use crate::cli::{Diff, ReportFormat};
 use crate::input::shown;
@@ -30,7 +31,9 @@ const OF_EPOCHS: [(&str, &str); 4] = [
 ];
 
 pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
-    let [before, after] = [&diff.before, &diff.after].map(|path| read(path));
+    let reports = [&diff.before, &diff.after];
+    Paths::default().prints(true).reads_all("the report", reports).check()?;
+    let [before, after] = reports.map(|path| read(path));
     let (before, after) = (before?, after?);
     let mut found = compare(&before.jobs, &after.jobs, diff.all);
     found.settings = changed_settings(&before, &after);

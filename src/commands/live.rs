@@ -18,7 +18,7 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
         opened.add(Override::new("run.replications", replications.into()));
     }
     let scenario = opened.resolve_live()?;
-    opened.read_by(paths).check()?;
+    opened.read_by(paths).reads_below("--data", args.data.as_ref()).check()?;
     if let (Some(path), Some(profile)) = (opened.profile_path(), opened.profile()?)
         && input::is_read_once(&path)
     {

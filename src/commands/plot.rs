@@ -51,14 +51,17 @@ fn refuse_overwriting(plot: &Plot, recipes: &[(&PathBuf, Recipe)]) -> Result<(),
         let beside = |name: &str| path.parent().unwrap_or(Path::new("")).join(name);
         match recipe.data_source().map_err(fail)? {
             _ if plot.data.is_some() => {}
-            Some(DataSource::Csv(csv)) => paths = paths.reads("the recipe's data,", beside(csv)),
-            Some(DataSource::Scenario { path, set, unset, .. }) => {
+            Some(DataSource::Csv(csv)) => paths = paths.reads("the recipe's data", beside(csv)),
+            Some(DataSource::Scenario { path, set, unset, rows }) => {
                 // What is wrong with the scenario is reported when its figure is drawn. A pipe can be read only then.
                 let (path, changes) = (beside(path), changes(set, unset));
                 let once = input::is_read_once(&path);
                 let opened = (!once).then(|| Opened::open(&path, &changes).ok()).flatten();
                 if let Some(opened) = opened {
                     opened.resolve().ok();
+                    if let (Rows::Sweep | Rows::Distribution(_), Ok(grid)) = (rows, opened.grid()) {
+                        points::pool(plot.threads)?.install(|| opened.read_files(&grid));
+                    }
                     paths = opened.read_by(paths);
                 }
             }

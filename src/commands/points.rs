@@ -77,7 +77,7 @@ impl Opened {
     /// Adds the scenario and the files that it names to the files that a command reads. The scenario must have been resolved.
     pub(super) fn read_by(&self, paths: Paths) -> Paths {
         let paths = paths.reads("the scenario", &self.path);
-        paths.reads_all("a file that the scenario reads,", self.file.files_read())
+        paths.reads_all("the scenario's input", self.file.files_read())
     }
 
     /// Returns the paths of the files that the scenario names and that have been read so far.

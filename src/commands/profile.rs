@@ -26,6 +26,7 @@ fn open(path: &Path) -> Result<Profile, Failure> {
 }
 
 fn show(arguments: &ProfileShow) -> Result<(), Failure> {
+    Paths::default().prints(true).reads("the profile", &arguments.profile).check()?;
     let profile = open(&arguments.profile)?;
     match arguments.format {
         ReportFormat::Text => output::text(&profile_text::show(&profile)),
@@ -34,6 +35,8 @@ fn show(arguments: &ProfileShow) -> Result<(), Failure> {
 }
 
 fn diff(arguments: &ProfileDiff) -> Result<(), Failure> {
+    let profiles = [&arguments.before, &arguments.after];
+    Paths::default().prints(true).reads_all("the profile", profiles).check()?;
     let changes = compare(&open(&arguments.before)?, &open(&arguments.after)?);
     match arguments.format {
         ReportFormat::Text => output::text(&profile_text::diff(&changes)),

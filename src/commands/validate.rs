@@ -74,7 +74,7 @@ impl Base {
         // What is wrong with the scenario is reported at its first point.
         self.file.resolve(self.named.as_slice()).ok();
         let paths = paths.reads("the scenario", &self.source);
-        paths.reads_all("a file that the scenario reads,", self.file.files_read())
+        paths.reads_all("the scenario's input", self.file.files_read())
     }
 
     pub(super) fn overrides(&self, set: &[String]) -> Result<Vec<Override>, Problems> {
@@ -85,24 +85,27 @@ impl Base {
     }
 }
 
-/// Returns the files that the command writes into its directory.
+/// Returns what the command writes: to standard output and, unless it only predicts, into its directory.
 fn paths(wanted: &Validate) -> Paths {
-    let files = ["runs.jsonl", "points.json", "parity.svg"].map(|name| wanted.output.join(name));
     let paths = Paths::default().prints(true);
-    files.into_iter().fold(paths, |paths, file| paths.writes_below("an output", file))
+    if wanted.predict_only {
+        return paths;
+    }
+    let files = ["runs.jsonl", "points.json", "parity.svg"].map(|name| wanted.output.join(name));
+    files.into_iter().fold(paths, |paths, file| paths.writes_below("--output", file))
 }
 
 fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     let text = input::toml(path)?;
     let mut plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
     let base = Base::open(&plan.scenario, wanted.profile.as_deref(), true)?;
-    if !wanted.predict_only {
-        base.read_by(paths(wanted).reads("the plan", path)).check()?;
-    }
+    base.read_by(paths(wanted).reads("the plan", path)).check()?;
     place_crossovers(&base, &mut plan)?;
     let pool = points::pool(None)?;
     let sets = plan.points.iter().map(|point| &point.set);
     check_memory(&base, sets, pool.current_num_threads())?;
+    // Points may name files, too, which are known now that all points have been read.
+    base.read_by(paths(wanted)).check()?;
     if wanted.predict_only {
         // The predicted machine may be another one than this, so a refused live run is only a warning.
         for (why, points) in refused_here(&base, plan.points.iter(), wanted)? {
@@ -272,6 +275,7 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
     let cannot = |error| Failure::Input(format!("cannot use {}: {error}", input::name(rows)));
     let measured = validate::read_measured(file).map_err(cannot)?;
     check_memory(&base, measured.iter().map(|row| &row.set), rayon::current_num_threads())?;
+    base.read_by(paths(wanted)).check()?;
     measured.par_iter().try_for_each(|row| {
         let overrides = base.overrides(&row.set)?;
         if let [job] = &base.file.resolve(&overrides)?.jobs[..] {
@@ -386,14 +390,19 @@ impl Journal {
         let text = input::text_if_there(path, input::RECORDED)?.unwrap_or_default();
         // A last line that was cut off is not a run.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let foreign = |line: usize, why: &str| {
+            let file = shown(path);
+            Failure::Input(format!(
+                "cannot use {file}: line {line} does not describe a live run{why}; name another --output"
+            ))
+        };
         let mut known = Vec::new();
         for (index, line) in text[..whole].lines().enumerate() {
-            known.push(serde_json::from_str(line).map_err(|error| {
-                let (file, line) = (shown(path), index + 1);
-                Failure::Input(format!(
-                    "cannot use {file}: line {line} does not describe a live run ({error}); name another --output"
-                ))
-            })?);
+            let run = serde_json::from_str(line);
+            known.push(run.map_err(|error| foreign(index + 1, &format!(" ({error})")))?);
+        }
+        if !may_be_cut_off(&text[whole..]) {
+            return Err(foreign(text[..whole].lines().count() + 1, ""));
         }
         let file = OpenOptions::new().append(true).create(true).open(path).map_err(unwritable)?;
         file.set_len(whole as u64).map_err(unwritable)?;
@@ -406,6 +415,12 @@ impl Journal {
             .write_all(line.as_bytes())
             .map_err(|error| Failure::unwritable(&self.path, &error))
     }
+}
+
+/// Returns whether `text` may be the beginning of a line that describes a live run.
+fn may_be_cut_off(text: &str) -> bool {
+    let begin = "{\"point\":";
+    text.starts_with(begin) || begin.starts_with(text)
 }
 
 fn progress(runs: u64, quiet: bool) -> ProgressBar {

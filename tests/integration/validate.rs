@@ -141,6 +141,15 @@ fn invalid_validation_inputs_are_refused_before_anything_runs() {
         assert!(error.contains(says), "{all:?}: {error}");
     }
     assert!(!place.path("validation").exists());
+    // A file of something else is no journal whose last line was cut off.
+    fs::create_dir(place.path("v")).expect("a directory");
+    place.write("v/runs.jsonl", "{\"a\": 1}");
+    let output = ["--profile", "profile.toml", "--output", "v"];
+    let all = [&["validate", "plan.toml"][..], &output].concat();
+    let assert = place.forebay(&all).assert().code(2);
+    let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(error.contains("v/runs.jsonl: line 1 does not describe a live run"), "{error}");
+    assert_eq!(place.read("v/runs.jsonl"), b"{\"a\": 1}");
 }
 
 #[test]
