@@ -9,7 +9,8 @@ use crate::cli::Calibrate;
 use crate::input::shown;
 use crate::probe::gpu::Survey;
 use crate::probe::{
-    DeviceName, Event, List, Machine, Plan, Probe, Ruler, Runner, Seconds, Summary, Workspace,
+    DeviceName, Event, List, Machine, Plan, Probe, ProbeError, Ruler, Runner, Seconds, Summary,
+    Workspace,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
@@ -30,7 +31,8 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     let built_in = PLANS.iter().any(|(name, _)| calibrate.plan == Path::new(name));
     let paths = Paths::default().prints(true);
     let paths = paths.reads_all("the plan", Some(&calibrate.plan).filter(|_| !built_in));
-    let write = |paths: Paths, file| paths.writes_below("an output", file);
+    let paths = paths.reads_below("--data", calibrate.data.as_ref());
+    let write = |paths: Paths, file| paths.writes_below("--output", file);
     outputs.into_iter().fold(paths, write).check()?;
     let mut plan = Plan::parse(&name, &text).map_err(|error| Failure::Input(error.to_string()))?;
     train_on(&mut plan, &calibrate.device)?;
@@ -45,7 +47,7 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     let header = Header { name: name.clone(), plan: text, machine: machine.words(), data };
     let mut out = Output::open(&calibrate.output, &header)?;
     let stop = interrupt::careful_flag();
-    let (workspace, notes) = Workspace::create(&directory)?;
+    let (workspace, notes) = Workspace::create(&directory).map_err(unusable)?;
     notes.iter().for_each(|note| output::warn(quiet, note));
     let runner = Runner {
         rules: plan.trials,
@@ -71,6 +73,14 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     finish(&summary, &out, &machine, versions, calibrate)
 }
 
+/// Returns the failure that the directory for files of probes cannot be used: the user's if another directory mends it.
+fn unusable(error: ProbeError) -> Failure {
+    match error.is_wrong_directory() {
+        true => Failure::Input(error.to_string()),
+        false => error.into(),
+    }
+}
+
 /// Returns the message of a calibration that ends before its last trial: how many samples are saved, and where.
 fn kept(out: &Output, calibrate: &Calibrate) -> String {
     let (count, place) = (out.journal.samples().len(), shown(&calibrate.output));
@@ -91,14 +101,14 @@ fn finish(
     }
     let count = out.journal.samples().len();
     let place = shown(&calibrate.output);
-    let profile = out.write_profile(machine, versions)?;
+    let profile = out.fit(machine, versions);
+    let file = shown(&out.profile());
     let mut text = calibrate_table::render(summary, machine);
     text.push_str(&profile_text::page_cache(&profile));
-    let profile = out.profile();
-    text.push_str(&format!(
-        "{count} samples are kept in {place}, the profile in {}\n",
-        shown(&profile)
-    ));
+    text.push_str(&match out.write(&profile)? {
+        true => format!("{count} samples are kept in {place}, the profile in {file}\n"),
+        false => format!("{count} samples are kept in {place}; {file} is as it was\n"),
+    });
     output::text(&text)?;
     match &summary.failures[..] {
         [] if summary.cells.iter().all(|cell| cell.used == 0) => {

@@ -9,7 +9,6 @@ use crate::profile::{Host, Profile, Provenance};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Contents of `calibration.json`: which plan was measured, on which machine, with which data.
@@ -49,7 +48,10 @@ impl Output {
         match input::text_if_there(&path, input::RECORDED)? {
             Some(text) => header.same_as(&text, directory)?,
             None if samples.exists() => {
-                return Err(Failure::unreadable(&path, &ErrorKind::NotFound.into()));
+                return Err(Failure::Input(format!(
+                    "{} has no calibration.json beside it, so that nothing says what was measured; name another --output, or remove the file",
+                    shown(&samples)
+                )));
             }
             None => {
                 let text = serde_json::to_string_pretty(header).unwrap_or_default() + "\n";
@@ -72,12 +74,8 @@ impl Output {
         self.directory.join("profile.toml")
     }
 
-    /// Fits the samples and writes the profile; `versions` are those of the libraries that were measured.
-    pub(super) fn write_profile(
-        &self,
-        machine: &Machine,
-        versions: BTreeMap<String, String>,
-    ) -> Result<Profile, Failure> {
+    /// Fits the samples; `versions` are those of the libraries that were measured.
+    pub(super) fn fit(&self, machine: &Machine, versions: BTreeMap<String, String>) -> Profile {
         let samples = self.journal.samples();
         let provenance = Provenance {
             machine: machine.words(),
@@ -88,10 +86,17 @@ impl Output {
             versions,
         };
         let host = Host { cores: machine.cores, memory: machine.memory };
-        let profile = fit::profile(samples, provenance, host);
+        fit::profile(samples, provenance, host)
+    }
+
+    /// Writes the profile, unless it would replace an earlier one and has no fit. Returns whether it was written.
+    pub(super) fn write(&self, profile: &Profile) -> Result<bool, Failure> {
+        let path = self.profile();
+        if profile.fits().is_empty() && path.exists() {
+            return Ok(false);
+        }
         let text = profile.to_toml();
-        output::file(&self.profile(), |to| to.write_all(text.as_bytes()))?;
-        Ok(profile)
+        output::file(&path, |to| to.write_all(text.as_bytes())).map(|()| true)
     }
 }
 

@@ -168,7 +168,16 @@ fn invalid_calibrations_are_refused_before_any_file_is_created() {
     let text = message(&place, &arguments("large.toml", &[]), 3);
     assert!(text.contains("MB free") && text.contains("are needed"), "{text}");
     let more = ["calibrate", "--plan", "tiny.toml", "--directory", "none", "--output", "o"];
-    assert!(message(&place, &more, 3).contains("cannot use the directory none"));
+    let text = message(&place, &more, 2);
+    assert!(
+        text.contains("directory none: no such file or directory; name another --dir"),
+        "{text}"
+    );
+    fs::create_dir(place.path("c")).expect("a directory");
+    place.write("c/samples.jsonl", "x\n");
+    let text = message(&place, &["calibrate", "--plan", "tiny.toml", "--output", "c"], 2);
+    assert!(text.contains("c/samples.jsonl has no calibration.json"), "{text}");
+    assert!(text.contains("name another --output"), "{text}");
     nothing_left(&place);
 }
 
@@ -183,6 +192,19 @@ fn calibration_samples_of_different_plans_are_not_mixed() {
     let before = lines(&place);
     place.forebay(&arguments("tiny.toml", &["--only", "queue,clock"])).assert().success();
     assert!(lines(&place) > before);
+}
+
+#[test]
+fn a_calibration_with_nothing_to_fit_keeps_the_earlier_profile() {
+    let place = place();
+    let short = "budget = \"0.2 s\"\n[clock]\nbudget = \"0.1 s\"\n";
+    place.write("short.toml", short);
+    fs::create_dir(place.path("out")).expect("a directory");
+    place.write("out/profile.toml", "of an earlier calibration\n");
+    let out = place.forebay(&arguments("short.toml", &[])).assert().code(3);
+    let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    assert!(text.contains("out/profile.toml is as it was"), "{text}");
+    assert_eq!(place.read("out/profile.toml"), b"of an earlier calibration\n");
 }
 
 #[test]
@@ -291,6 +313,7 @@ fn a_full_disk_leaves_no_partial_line_in_the_calibration_samples_file() {
     let (code, text) = limited(&place, 2, "clock,host");
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("cannot write out/samples.jsonl: file too large"), "{text}");
+    assert!(text.contains("free some space there, or name another --output"), "{text}");
     assert!(place.read("out/samples.jsonl").ends_with(b"\n"));
     nothing_left(&place);
     place.forebay(&arguments("tiny.toml", &["--only", "clock,host"])).assert().success();
@@ -305,6 +328,6 @@ fn a_directory_without_write_permission_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let place = place();
     fs::set_permissions(place.path("work"), fs::Permissions::from_mode(0o500)).expect("ours");
-    let text = message(&place, &arguments("tiny.toml", &[]), 3);
-    assert!(text.contains("permission denied; ask for permission"), "{text}");
+    let text = message(&place, &arguments("tiny.toml", &[]), 2);
+    assert!(text.contains("permission denied; name another --directory"), "{text}");
 }

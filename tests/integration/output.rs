@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 fn outputs_that_cannot_be_written_are_reported_once() {
     let place = Place::new();
     place.write("file", "");
-    for target in ["/dev/full", "missing/out", "file/out", "."] {
+    for target in ["/dev/full", "missing/out", "file/out", "new/", "."] {
         for arguments in [
             &["run", "s.toml", "--output", target][..],
             &["run", "s.toml", "--trace", target],
@@ -77,10 +77,26 @@ fn no_output_replaces_an_input_or_another_output() {
     place.write("s.toml.partial", &String::from_utf8_lossy(&place.read("s.toml")));
     place.write("points.json", "job.batch,step_time\n4,0.001\n");
     place.write("profile.toml", "budget = \"1 s\"\n[clock]\n");
+    place.write("swept.svg", &profile);
+    place.write(
+        "swept.toml",
+        "x = \"profile\"\ny = [\"step_time\"]\n[data]\nscenario = \"profiles.toml\"\n",
+    );
+    let (before_sweep, _) = crate::support::SCENARIO.split_once("[sweep]").expect("a sweep");
+    place.write(
+        "profiles.toml",
+        &format!("{before_sweep}[sweep]\nprofile = [\"p.toml\", \"swept.svg\", \"p.toml\"]\n"),
+    );
+    place
+        .write("plan.toml", "scenario = \"s.toml\"\n[[point]]\nname = \"p\"\nuse = \"held-out\"\n");
+    std::fs::create_dir(place.path("data")).expect("a directory");
+    ["data/1", "data/2", "data/3"].iter().for_each(|name| place.write(name, "of value"));
+    std::os::unix::fs::symlink("data/2", place.path("data-2")).expect("a link");
     let before: Vec<_> = place
         .files()
         .into_iter()
-        .filter(|name| name != "b")
+        .filter(|name| !["b", "data"].contains(&name.as_str()))
+        .chain(["data/1", "data/2", "data/3"].map(str::to_owned))
         .map(|name| (place.read(&name), name))
         .collect();
     let commands = [
@@ -101,6 +117,21 @@ fn no_output_replaces_an_input_or_another_output() {
         "sweep s.toml.partial -o s.toml",
         "sweep s.toml --profile p.toml -o p.toml",
         "sweep s.toml --vary 'profile=[\"p.toml\"]' -o p.toml",
+        "sweep s.toml --set 'profile=\"p.toml\"' -o p.toml",
+        "diff points.json rows.csv 1<> points.json",
+        "diff points.json rows.csv >> rows.csv",
+        "profile show p.toml >> p.toml",
+        "profile diff swept.svg p.toml >> p.toml",
+        "plot swept.toml",
+        "live s.toml --data data -o data/1",
+        "live s.toml --data data -o data-2",
+        "live s.toml --data data --trace data/3",
+        "live s.toml --data data >> data/3",
+        "calibrate --plan profile.toml --data data >> data/3",
+        "calibrate --plan profile.toml --data data -o data/new",
+        "validate plan.toml --predict-only --profile p.toml >> plan.toml",
+        "validate plan.toml --predict-only --profile p.toml >> s.toml",
+        "validate plan.toml --predict-only --profile p.toml 1<> p.toml",
         "explain-defaults s.toml -o s.toml",
         "profile fit samples.jsonl -o samples.jsonl",
         "profile fit samples.jsonl --like p.toml -o p.toml",
@@ -122,7 +153,10 @@ fn no_output_replaces_an_input_or_another_output() {
         let message = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(2), "{command}: {message}");
         let published = command.starts_with("published");
-        assert!(message.contains("the same file as") || published, "{command}: {message}");
+        let said = ["the same file as", "among the files of --data data"];
+        let said = said.iter().any(|part| message.contains(part));
+        assert!(said || published, "{command}: {message}");
+        assert!(!message.contains(",,"), "{command}: {message}");
         for (bytes, name) in &before {
             assert!(place.read(name) == *bytes, "{command} changed {name}");
         }

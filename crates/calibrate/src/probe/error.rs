@@ -17,6 +17,32 @@ pub enum ProbeError {
         /// Error of the operating system.
         source: io::Error,
     },
+    /// A directory for working files cannot be used.
+    #[error(
+        "cannot use the directory {}: {}{}",
+        input::shown(directory),
+        input::reason(source),
+        directory_remedy(source)
+    )]
+    Directory {
+        /// The directory that the user named, or the usual one.
+        directory: PathBuf,
+        /// Error of the operating system.
+        source: io::Error,
+    },
+    /// A file of the results cannot be written.
+    #[error(
+        "cannot write {}: {}{}",
+        input::shown(path),
+        input::reason(source),
+        results_remedy(source)
+    )]
+    Results {
+        /// The file.
+        path: PathBuf,
+        /// Error of the operating system.
+        source: io::Error,
+    },
     /// A file became shorter while it was being measured.
     #[error(
         "{} ends at byte {found}, where {expected} bytes were expected: it was cut while it was \
@@ -75,6 +101,30 @@ impl ProbeError {
         move |source| ProbeError::File { doing, path, source }
     }
 
+    /// Returns a function for `map_err` that turns an I/O error into [`ProbeError::Directory`].
+    pub(super) fn directory(directory: &Path) -> impl Fn(io::Error) -> ProbeError {
+        move |source| ProbeError::Directory { directory: directory.to_owned(), source }
+    }
+
+    /// Returns a function for `map_err` that turns an I/O error into [`ProbeError::Results`].
+    pub(super) fn results(path: &Path) -> impl Fn(io::Error) -> ProbeError {
+        move |source| ProbeError::Results { path: path.to_owned(), source }
+    }
+
+    /// Returns whether the directory for working files is not there, no directory or not to be written, so that only another
+    /// directory helps.
+    #[must_use]
+    pub fn is_wrong_directory(&self) -> bool {
+        let ProbeError::Directory { source, .. } = self else { return false };
+        matches!(
+            source.kind(),
+            io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::ReadOnlyFilesystem
+        )
+    }
+
     /// Returns the error that the file `path` cannot be read or is refused, for example because it is too
     /// large.
     pub fn input(path: &Path, error: InputError) -> ProbeError {
@@ -87,6 +137,29 @@ impl ProbeError {
             )),
         }
     }
+}
+
+/// Returns what the user can do about a directory that cannot be used, as the end of a message.
+fn directory_remedy(error: &io::Error) -> &'static str {
+    match is_full(error) {
+        true => "; free some space there, or name another --directory",
+        false => "; name another --directory",
+    }
+}
+
+/// Returns what the user can do about results that cannot be written, as the end of a message.
+fn results_remedy(error: &io::Error) -> &'static str {
+    match is_full(error) {
+        true => "; free some space there, or name another --output",
+        false => "; name another --output",
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
 }
 
 /// Returns what the user can do about an I/O error, as the end of a message.

@@ -28,14 +28,14 @@ impl Journal {
     pub fn open(path: &Path) -> Result<Journal, ProbeError> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(path);
-        let mut file = file.map_err(ProbeError::file("write", path))?;
+        let mut file = file.map_err(ProbeError::results(path))?;
         let read = input::bytes(path, input::RECORDED);
         let bytes = read.map_err(|error| ProbeError::input(path, error))?;
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         let samples = parse(path, &bytes[..whole])?;
         let length = whole as u64;
         let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
-        cut.map_err(ProbeError::file("write", path))?;
+        cut.map_err(ProbeError::results(path))?;
         Ok(Journal { path: path.to_owned(), file, length, samples })
     }
 
@@ -45,13 +45,13 @@ impl Journal {
     ///
     /// The sample cannot be written; the lines before it stay complete.
     pub fn append(&mut self, sample: Sample) -> Result<(), ProbeError> {
-        let mut line = line(&sample).map_err(ProbeError::file("write", &self.path))?;
+        let mut line = line(&sample).map_err(ProbeError::results(&self.path))?;
         line.push(b'\n');
         if let Err(error) = self.file.write_all(&line) {
             // A part of a line would spoil the next line.
             let cut = self.file.set_len(self.length);
             cut.and_then(|()| self.file.seek(SeekFrom::Start(self.length)).map(|_| ())).ok();
-            return Err(ProbeError::file("write", &self.path)(error));
+            return Err(ProbeError::results(&self.path)(error));
         }
         self.length += line.len() as u64;
         self.samples.push(sample);
@@ -74,7 +74,7 @@ impl Journal {
         if samples == self.samples {
             return Ok(());
         }
-        let unwritable = |error| ProbeError::file("write", &self.path)(error);
+        let unwritable = |error| ProbeError::results(&self.path)(error);
         let mut bytes = Vec::new();
         for sample in &samples {
             bytes.extend(line(sample).map_err(unwritable)?);

@@ -136,7 +136,7 @@ impl New {
         let path = parent.join(format!("{HIDDEN}{name}"));
         // A dead process that had our number may have left such a directory.
         fs::remove_dir_all(&path).ok();
-        fs::create_dir(&path).map_err(ProbeError::file("make", &path))?;
+        fs::create_dir(&path).map_err(ProbeError::directory(parent))?;
         Ok(New { path, name })
     }
 
@@ -152,7 +152,7 @@ impl New {
             .and_then(|marker| fs::rename(&self.path, &path).map(|()| marker));
         let marker = marked.map_err(|error| {
             fs::remove_dir_all(&self.path).ok();
-            ProbeError::file("write", &path)(error)
+            ProbeError::directory(parent)(error)
         })?;
         Ok(Workspace { path, parent: parent.to_owned(), _marker: marker })
     }
@@ -171,7 +171,7 @@ fn mark(path: &Path, here: &Identity) -> std::io::Result<File> {
 /// and what was left alone.
 fn remove_leftovers(parent: &Path, here: &Identity) -> Result<Vec<String>, ProbeError> {
     let mut notes = Vec::new();
-    let entries = fs::read_dir(parent).map_err(ProbeError::file("use the directory", parent))?;
+    let entries = fs::read_dir(parent).map_err(ProbeError::directory(parent))?;
     for entry in entries.flatten() {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
