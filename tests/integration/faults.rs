@@ -143,7 +143,7 @@ fn unreadable_files_are_left_out_of_a_calibration_and_named() {
     }
     let (code, text) = said(&place, &CALIBRATE);
     assert_eq!(code, Some(0), "{text}");
-    let count = 1 + usize::from(fails);
+    let count = 2 + usize::from(fails);
     let expected = format!("{count} files left out: cannot read data/");
     assert!(text.contains(&expected), "{text}");
     assert!(fails || text.contains("data/dangling"), "{text}");

@@ -209,11 +209,31 @@ fn live_runs_read_the_users_own_files_in_place() {
     for i in 0..30 {
         place.write(&format!("own/deep/{i}.bin"), &"x".repeat(100 + i));
     }
-    report(&place, &["--data", "own"]);
+    let pipe = std::process::Command::new("mkfifo").arg(place.path("own/pipe")).status();
+    assert!(pipe.is_ok_and(|status| status.success()));
+    let done = place.forebay(&["live", "live.toml", "--data", "own"]).assert().success();
+    let text = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+    assert!(text.contains("left out: ") && text.contains("own/pipe is a named pipe"), "{text}");
     std::fs::remove_file(place.path("own/deep/7.bin")).expect("a file");
     let output = place.forebay(&["live", "live.toml", "--data", "own"]).assert().code(2);
     let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
-    assert!(text.contains("29 files"), "{text}");
+    assert!(text.contains("29 files (left out: ") && text.contains("write fewer"), "{text}");
+    std::fs::remove_dir_all(place.path("own/deep")).expect("a directory");
+    let output = place.forebay(&["live", "live.toml", "--data", "own"]).assert().code(2);
+    let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(text.contains("0 files (left out: ") && text.contains("name a directory"), "{text}");
+}
+
+#[test]
+fn a_working_directory_that_cannot_be_used_is_refused_with_another_one_as_the_remedy() {
+    let place = place();
+    for (directory, why) in [("none", "no such file or directory"), ("s.toml", "not a directory")] {
+        let arguments = ["live", "live.toml", "--directory", directory];
+        let output = place.forebay(&arguments).assert().code(2);
+        let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        let expected = format!("use the directory {directory}: {why}; name another --directory");
+        assert!(text.contains(&expected), "{text}");
+    }
 }
 
 /// Returns the notes of a live run with this storage.

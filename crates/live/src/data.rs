@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::sizes::Sizes;
-use forebay_calibrate::probe::read::open_data;
+use forebay_calibrate::probe::read::{no_file, open_data};
 use forebay_image::{Generated, QUALITY};
 use forebay_model::input::path_as_json;
 use forebay_model::input::shown;
@@ -56,6 +56,8 @@ pub(super) struct Files {
     path: PathBuf,
     /// Names relative to the directory; `None` if files are numbered.
     names: Option<Vec<String>>,
+    /// What is below the directory and neither a file nor a directory, with what it is.
+    others: Vec<(PathBuf, &'static str)>,
     pub(super) direct: bool,
 }
 
@@ -101,9 +103,12 @@ impl Files {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(&location.root, flags, Mode::empty())
             .map_err(|error| Failure::file("open", &location.root, error))?;
-        let names = if location.users { Some(list(&location.root)?) } else { None };
+        let (names, others) = match location.users {
+            true => list(&location.root).map(|(names, others)| (Some(names), others))?,
+            false => (None, Vec::new()),
+        };
         let direct = location.access == Access::Direct;
-        Ok(Files { root, path: location.root.clone(), names, direct })
+        Ok(Files { root, path: location.root.clone(), names, others, direct })
     }
 
     /// Writes the name of a file, relative to the root, into `name`.
@@ -126,6 +131,16 @@ impl Files {
     /// Returns the number of the user's files; `None` if files are numbered.
     pub(super) fn listed(&self) -> Option<u64> {
         self.names.as_ref().map(|names| names.len() as u64)
+    }
+
+    /// Returns which of the user's files are left out, in words; `None` if none is.
+    pub(super) fn left_out(&self) -> Option<String> {
+        let (path, what) = self.others.first()?;
+        let first = format!("{} is {what}", shown(path));
+        Some(match self.others.len() {
+            1 => format!("left out: {first}"),
+            count => format!("left out: {first}, and {} more", count - 1),
+        })
     }
 
     /// Returns the length of a file [B]; 0 if it cannot be read.
@@ -187,9 +202,13 @@ fn samples_of(dataset: &Dataset, file: u64) -> Range<u64> {
     first..first.saturating_add(in_file).min(dataset.samples)
 }
 
-/// Returns the names of all non-empty files below `root`, relative to it, in order.
-fn list(root: &Path) -> Result<Vec<String>, Failure> {
-    let (mut names, mut pending) = (Vec::new(), vec![PathBuf::new()]);
+/// Names of files, and what is no file, with what it is.
+type Listed = (Vec<String>, Vec<(PathBuf, &'static str)>);
+
+/// Returns the names of all non-empty files below `root`, relative to it, in order; and the paths of all that is neither a file nor a
+/// directory.
+fn list(root: &Path) -> Result<Listed, Failure> {
+    let (mut names, mut others, mut pending) = (Vec::new(), Vec::new(), vec![PathBuf::new()]);
     while let Some(below) = pending.pop() {
         let directory = root.join(&below);
         let refuse = |error| Failure::file("list", &directory, error);
@@ -200,13 +219,19 @@ fn list(root: &Path) -> Result<Vec<String>, Failure> {
             let kind = fs::metadata(&link).map_err(|error| Failure::file("read", &link, error))?;
             if kind.is_dir() && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 pending.push(path);
-            } else if kind.is_file() && kind.len() > 0 {
-                names.extend(path.to_str().map(str::to_owned));
+            } else if let Some(what) = no_file(kind.file_type()) {
+                others.push((link, what));
+            } else if kind.len() > 0 {
+                match path.to_str() {
+                    Some(name) => names.push(name.to_owned()),
+                    None => others.push((link, "a file whose name is not UTF-8")),
+                }
             }
         }
     }
     names.sort_unstable();
-    Ok(names)
+    others.sort_unstable();
+    Ok((names, others))
 }
 
 /// Writes the files of a data set below `root`. `on_bytes` gets the number of bytes in each file and returns whether to continue.

@@ -60,7 +60,7 @@ impl Store {
         let found: Vec<StoredDataset> = match settings.data {
             Some(root) => wanted
                 .iter()
-                .map(|key| users(scenario, *key, root, settings))
+                .map(|key| users(scenario, *key, root, settings, on))
                 .collect::<Result<_, _>>()?,
             None => self.generated(scenario, &wanted, settings, on)?,
         };
@@ -159,6 +159,7 @@ impl Store {
 fn failure(error: ProbeError) -> Failure {
     match error {
         ProbeError::Interrupted => Failure::Interrupted,
+        error if error.is_wrong_directory() => Failure::Input(error.to_string()),
         ProbeError::File { doing, path, source } => Failure::file(doing, &path, source),
         ProbeError::Space { directory, needed, free } => Failure::Lacking(format!(
             "{} has {:.1} MB free, but {:.1} MB are needed: free some space, name another --directory, or write fewer or smaller samples",
@@ -213,26 +214,34 @@ fn made(
     finish(StoredDataset { location, files: dataset.files() }, dataset)
 }
 
-/// Returns the user's data set at `root`; an error if it has too few files.
+/// Returns the user's data set at `root`, and notes what is left out of it; an error if it has too few files.
 fn users(
     scenario: &Scenario,
     (index, storage): (usize, usize),
     root: &Path,
     settings: &Settings,
+    on: &mut dyn FnMut(Event),
 ) -> Result<StoredDataset, Failure> {
     let dataset = &scenario.datasets[index];
     let root = root.canonicalize().map_err(|error| Failure::file("find", root, error))?;
     let mounted = is_mounted(scenario, storage, &root, settings);
     let access = access(scenario, storage, mounted);
     let location = Location { root, users: true, access, measured: true, mounted };
-    let (found, files) = (Files::open(&location)?.listed().unwrap_or(0), dataset.files());
+    let listed = Files::open(&location)?;
+    let (found, files) = (listed.listed().unwrap_or(0), dataset.files());
+    let left_out = listed.left_out();
     if found < files {
+        let (root, name) = (shown(&location.root), &dataset.name);
+        let others = left_out.map(|what| format!(" ({what})")).unwrap_or_default();
+        let remedy = match found {
+            0 => "name a directory with the files of a data set",
+            _ => "write fewer samples",
+        };
         return Err(Failure::Input(format!(
-            "{} has {found} files, and `{}` needs {files}: write fewer samples",
-            shown(&location.root),
-            dataset.name
+            "{root} has {found} files{others}, and `{name}` needs {files}: {remedy}"
         )));
     }
+    left_out.into_iter().for_each(|what| on(Event::Note(what)));
     finish(StoredDataset { location, files }, dataset)
 }
 

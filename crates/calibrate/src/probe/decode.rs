@@ -1,5 +1,6 @@
 //! The probe `decode`: measures what it costs to turn a stored image into a tensor.
 
+use super::read::no_file;
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
 use forebay_image::{Decoder, Generated, QUALITY};
 use forebay_model::input;
@@ -213,8 +214,11 @@ fn own(
     context: &Context<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Set>, ProbeError> {
-    let mut files = Vec::new();
-    find(data, context, &mut files)?;
+    let (mut files, mut others) = (Vec::new(), Vec::new());
+    find(data, context, (&mut files, &mut others))?;
+    if let Some(first) = others.first() {
+        notes.push(format!("{} images left out, as {first}", others.len()));
+    }
     files.sort();
     let some = files.len().div_ceil(CLASSES * IMAGES).max(1);
     let (mut images, mut refused, mut first) = (Vec::new(), 0, None);
@@ -252,12 +256,12 @@ fn own(
     Ok(sets)
 }
 
-/// Adds the JPEG files below `directory`, in order of name, to `files`, each with its size [B]. Stops at
-/// [`LOOKED_AT`] files.
+/// Adds the JPEG files below `directory`, in order of name, to `files`, each with its size [B], and to `others`
+/// why one of such a name is none. Stops at [`LOOKED_AT`] files.
 fn find(
     directory: &Path,
     context: &Context<'_>,
-    files: &mut Vec<(u64, PathBuf)>,
+    (files, others): (&mut Vec<(u64, PathBuf)>, &mut Vec<String>),
 ) -> Result<(), ProbeError> {
     context.go_on()?;
     let failed = |source| ProbeError::File { doing: "list", path: directory.to_owned(), source };
@@ -274,10 +278,13 @@ fn find(
             return Ok(());
         }
         if kind.is_dir() {
-            find(&path, context, files)?;
-        } else if kind.is_file() && matches!(ending.as_deref(), Some("jpg" | "jpeg")) {
-            let size = entry.metadata().map_err(failed)?.len();
-            files.push((size, path));
+            find(&path, context, (files, others))?;
+        } else if matches!(ending.as_deref(), Some("jpg" | "jpeg")) {
+            match fs::metadata(&path).map(|found| (no_file(found.file_type()), found.len())) {
+                Ok((None, size)) => files.push((size, path)),
+                Ok((Some(what), _)) => others.push(format!("{} is {what}", shown(&path))),
+                Err(error) => others.push(ProbeError::file("read", &path)(error).to_string()),
+            }
         }
     }
     Ok(())
@@ -334,17 +341,19 @@ mod tests {
         }
         fs::write(here.path().join("broken.jpg"), "x").unwrap();
         fs::write(here.path().join("notes.txt"), "x").unwrap();
+        std::os::unix::net::UnixListener::bind(here.path().join("socket.jpg")).unwrap();
         let text = "width = [64]\nthreads = [1]";
         let mut probe = DecodeProbe::new(&settings(text), Some(here.path().to_owned()));
         let notes = probe.prepare(&context(here.path(), &stop)).unwrap();
-        assert!(notes[0].contains("broken.jpg: not a JPEG image"), "{notes:?}");
+        assert!(notes[0].contains("1 images left out, as") && notes[0].ends_with("is a socket"));
+        assert!(notes[1].contains("broken.jpg: not a JPEG image"), "{notes:?}");
         let pixels: f64 = probe.sets.iter().map(|set| set.pixels as f64).sum();
         assert_eq!((probe.sets.len(), pixels), (6, 30.0 * 512.0));
         let bytes: Vec<f64> = probe.sets.iter().map(Set::bytes).collect();
         assert!(bytes.is_sorted(), "{bytes:?}");
         fs::remove_dir_all(here.path().join("class")).unwrap();
         let notes = probe.prepare(&context(here.path(), &stop)).unwrap();
-        assert!(notes[1].contains("generated images are decoded instead"), "{notes:?}");
+        assert!(notes[2].contains("generated images are decoded instead"), "{notes:?}");
         assert_eq!(probe.sets.len(), 3);
     }
 }

@@ -5,6 +5,7 @@ mod data;
 mod files;
 mod reader;
 
+pub use data::no_file;
 pub(super) use files::write;
 pub use files::{DataFile, Set, Unit};
 pub use reader::{Access, Reads, drop_from_cache, open_data, read_units};

@@ -6,8 +6,9 @@ use crate::probe::ProbeError;
 use forebay_model::input::shown;
 use rustix::fs::CWD;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, FileType};
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Size from which on a file is assumed to hold many samples [B].
@@ -90,12 +91,18 @@ fn readable(path: &Path) -> Result<(Vec<DataFile>, Option<String>), ProbeError> 
             }
             // Only regular files are opened: opening a pipe would wait for a process that writes to it.
             match fs::metadata(&path) {
-                Ok(at) if !at.is_file() || at.len() == 0 => {}
-                Ok(at) => match try_read(&path) {
-                    Ok(()) => found.push(DataFile { path, length: at.len() }),
-                    Err(error) => left_out.push((path, error)),
+                Ok(at) => match (no_file(at.file_type()), at.len()) {
+                    (Some(what), _) => {
+                        let path = shown(&path);
+                        left_out.push(ProbeError::Machine(format!("{path} is {what}, not a file")));
+                    }
+                    (None, 0) => {}
+                    (None, length) => match try_read(&path) {
+                        Ok(()) => found.push(DataFile { path, length }),
+                        Err(error) => left_out.push(ProbeError::file("read", &path)(error)),
+                    },
                 },
-                Err(error) => left_out.push((path, error)),
+                Err(error) => left_out.push(ProbeError::file("read", &path)(error)),
             }
         }
         if found.len() >= MOST_FILES {
@@ -104,15 +111,30 @@ fn readable(path: &Path) -> Result<(Vec<DataFile>, Option<String>), ProbeError> 
     }
     let count = left_out.len();
     let first = left_out.into_iter().next();
-    let first = first.map(|(path, error)| ProbeError::file("read", &path)(error));
     match (found.is_empty(), first) {
         (false, None) => Ok((found, None)),
         (false, Some(first)) => Ok((found, Some(format!("{count} files left out: {first}")))),
-        (true, Some(first)) => Err(first),
+        (true, Some(first)) => Err(ProbeError::Machine(format!(
+            "{} has no file that can be read ({first}); name the data set's directory",
+            shown(path)
+        ))),
         (true, None) => Err(ProbeError::Machine(format!(
             "{} has no file with anything in it; name the data set's directory",
             shown(path)
         ))),
+    }
+}
+
+/// Returns what an entry of a directory is, once links are followed, if it is no regular file: `a named pipe`. The caller has gone
+/// into directories, so that one is there only through a link.
+#[must_use]
+pub fn no_file(kind: FileType) -> Option<&'static str> {
+    match () {
+        () if kind.is_file() => None,
+        () if kind.is_dir() => Some("a link to a directory"),
+        () if kind.is_fifo() => Some("a named pipe"),
+        () if kind.is_socket() => Some("a socket"),
+        () => Some("a device"),
     }
 }
 
@@ -123,7 +145,7 @@ fn try_read(path: &Path) -> std::io::Result<()> {
 
 /// Returns the entries of a directory in order of name. A directory that cannot be listed is added to
 /// `left_out`.
-fn entries(path: &Path, left_out: &mut Vec<(PathBuf, std::io::Error)>) -> Vec<PathBuf> {
+fn entries(path: &Path, left_out: &mut Vec<ProbeError>) -> Vec<PathBuf> {
     match fs::read_dir(path) {
         Ok(entries) => {
             let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -131,7 +153,7 @@ fn entries(path: &Path, left_out: &mut Vec<(PathBuf, std::io::Error)>) -> Vec<Pa
             paths
         }
         Err(error) => {
-            left_out.push((path.to_owned(), error));
+            left_out.push(ProbeError::file("read", path)(error));
             Vec::new()
         }
     }
@@ -150,11 +172,13 @@ mod tests {
             fs::write(place.path().join(format!("deep/{index:02}")), [0; 100]).unwrap();
         }
         fs::write(place.path().join("empty"), []).unwrap();
+        std::os::unix::net::UnixListener::bind(place.path().join("socket")).unwrap();
+        std::os::unix::fs::symlink("deep", place.path().join("to-deep")).unwrap();
         std::os::unix::fs::symlink("nowhere", place.path().join("link")).unwrap();
         let (sets, note) = sets(place.path(), &[4096], 50_000).unwrap();
         let note = note.unwrap();
         assert!(
-            note.starts_with("1 files left out: cannot read") && note.contains("link"),
+            note.starts_with("3 files left out: cannot read") && note.contains("link"),
             "{note}"
         );
         let shape: Vec<_> = sets.iter().map(|set| (set.size, set.files.len())).collect();
@@ -166,6 +190,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let message = sets(place.path(), &[4096], 1000).unwrap_err().to_string();
         assert!(message.contains("no file with anything in it"), "{message}");
+        let socket = place.path().join("socket");
+        std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let message = sets(place.path(), &[4096], 1000).unwrap_err().to_string();
+        assert!(message.contains("socket is a socket, not a file); name the"), "{message}");
         let missing = sets(&place.path().join("none"), &[4096], 1000).unwrap_err().to_string();
         assert!(missing.contains("cannot read"), "{missing}");
     }
