@@ -31,7 +31,7 @@ pub(super) struct JournalFile {
 }
 
 /// Returns the path of the journal of a sweep to `output`.
-fn journal_of(output: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn journal_of(output: &Path) -> Result<PathBuf, Failure> {
     let target = output::target_of(output);
     let target = target.map_err(|error| Failure::unwritable(output, &error))?;
     let mut path = target.into_os_string();

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::output::{self, Pending};
-use super::sweep_journal::UNFINISHED;
+use super::sweep_journal::{UNFINISHED, journal_of};
 use crate::cli::RowFormat;
 use crate::input::shown;
 use crate::sweep::{Cell, Row, Selection};
@@ -61,7 +61,8 @@ impl Output {
     }
 
     /// Writes the waiting rows and closes the output, which has all `points` points, or only the finished ones after an
-    /// interruption. If no point was finished, an existing file stays as it was.
+    /// interruption. A file that was there before stays as it was unless all points are finished: it may hold all rows of an
+    /// earlier sweep.
     pub(super) fn finish(mut self, points: usize) -> Result<(), Failure> {
         for rows in std::mem::take(&mut self.waiting).into_values() {
             self.write_rows(&rows)?;
@@ -74,6 +75,12 @@ impl Output {
             Target::Stdout => format!("{done} of {points} points were written"),
             Target::File(path, _) if done == 0 => {
                 format!("no point was finished, and {} is as it was", shown(&path))
+            }
+            Target::File(path, _) if done < points && path.is_file() => {
+                let (partial, path) = (shown(&journal_of(&path)?), shown(&path));
+                format!(
+                    "{done} of {points} points are kept in {partial}, and {path} is as it was; --resume goes on"
+                )
             }
             Target::File(path, pending) => {
                 pending.finish()?;
