@@ -2,14 +2,18 @@
 
 use super::Failure;
 use super::failure::plain;
+use super::interrupt;
 use crate::cli::ReportFormat;
 use crate::input::{cut_words, shown};
 use crate::report::{self, Report};
 use crate::scenario::printable;
 use comfy_table::{ContentArrangement, Table, presets};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -42,6 +46,11 @@ fn width_or(usual: usize) -> usize {
 /// Writes a text for people to standard output, its lines wrapped at the width of the terminal. Control characters are escaped.
 pub(super) fn text(text: &str) -> Result<(), Failure> {
     stdout(wrapped(&printable(&plain(text)), width()).as_bytes())
+}
+
+/// Prints a text for people to standard error, its lines wrapped at the width of the terminal.
+pub(super) fn say_wrapped(text: &str) {
+    say(&wrapped(text, width()));
 }
 
 /// Returns the text with lines of at most `width` columns. A wrapped line goes on two columns further in; a word that is longer than a
@@ -126,6 +135,12 @@ pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => refuse(io::ErrorKind::IsADirectory),
+        _ if target.as_os_str().as_encoded_bytes().ends_with(b"/") => {
+            let name = shown(path);
+            Err(Failure::Input(format!(
+                "cannot write {name}: a name that ends in a slash is that of a directory; leave out the slash"
+            )))
+        }
         _ => Ok(()),
     }
 }
@@ -165,7 +180,7 @@ impl Pending {
     ) -> Result<Pending, Failure> {
         let unwritable = |error| Failure::unwritable(path, &error);
         if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            let file = File::options().write(true).open(path).map_err(unwritable)?;
+            let file = open_special(path)?;
             let file = io::BufWriter::new(file);
             return Ok(Pending { path: path.to_owned(), temporary: None, file });
         }
@@ -213,6 +228,34 @@ impl Drop for Pending {
         if let Some(temporary) = &self.temporary {
             fs::remove_file(temporary).ok();
             unfinished().remove(temporary);
+        }
+    }
+}
+
+/// Opens a device, a pipe or a socket for writing. A named pipe is waited for until a process reads it, or until a signal comes: an
+/// ordinary open would wait on after the signal.
+fn open_special(path: &Path) -> Result<File, Failure> {
+    let is_pipe = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    let flags = if is_pipe { OFlags::NONBLOCK } else { OFlags::empty() };
+    loop {
+        let mut options = File::options();
+        options.write(true).custom_flags(flags.bits().cast_signed());
+        match options.open(path) {
+            Ok(file) if is_pipe => {
+                let blocking = fcntl_getfl(&file).and_then(|set| fcntl_setfl(&file, set - flags));
+                blocking.map_err(|error| Failure::unwritable(path, &error.into()))?;
+                return Ok(file);
+            }
+            Err(error) if is_pipe && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+                if interrupt::raised() {
+                    let path = shown(path);
+                    let what =
+                        format!("nothing reads the pipe {path}, so that nothing was written to it");
+                    return Err(Failure::Interrupted(what));
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened.map_err(|error| Failure::unwritable(path, &error)),
         }
     }
 }
@@ -303,6 +346,17 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_output_that_ends_in_a_slash_is_refused_before_anything_runs() {
+        let place = tempfile::tempdir().expect("a directory");
+        std::os::unix::fs::symlink("new/", place.path().join("link")).expect("a link");
+        for name in ["new/", "link"] {
+            let refused = check(Some(&place.path().join(name))).expect_err(name).to_string();
+            assert!(refused.contains("leave out the slash"), "{refused}");
+        }
+        check(Some(&place.path().join("new"))).expect("a file that can be written");
+    }
 
     #[test]
     fn lines_are_wrapped_at_spaces_and_words_stay_whole() {

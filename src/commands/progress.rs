@@ -111,7 +111,7 @@ impl VerdictWatch {
         if self.begin.elapsed() >= LONG {
             let mut interim = self.interim.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(known) = interim.take() {
-                self.bar.suspend(|| output::say(&format!("Before the verdict: {known}")));
+                self.bar.suspend(|| output::say_wrapped(&known));
             }
         }
     }

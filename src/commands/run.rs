@@ -111,8 +111,14 @@ fn runs_of(run: &Run, scenario: &Scenario) -> usize {
 
 /// Returns the first lines of the report before there is a verdict, for users who wait for it.
 fn interim(report: &Report) -> String {
-    let finding = report.bottleneck.as_ref().map_or("", |of| of.finding.as_str());
-    format!("{} {finding}", report::text::headline(report))
+    let finding = report.bottleneck.as_ref().map(|of| of.finding.as_str());
+    before_verdict(&report::text::headline(report), finding)
+}
+
+/// Joins a headline, which has no full stop, and what was found before the verdict.
+fn before_verdict(headline: &str, finding: Option<&str>) -> String {
+    let finding = finding.map(|finding| format!(" {finding}")).unwrap_or_default();
+    format!("Before the verdict: {headline}.{finding}")
 }
 
 /// Returns the index of the job that `--job` names; `None` without the option.
@@ -175,4 +181,16 @@ fn simulate(
 /// Writes the report to the file of `--output` or to standard output.
 pub(super) fn show(run: &Run, report: &Report, quiet: bool) -> Result<(), Failure> {
     output::report(report, (run.format, run.output.as_deref()), quiet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_before_the_verdict_is_told_in_whole_sentences() {
+        let said = before_verdict("s: `j` computes 50 % of the time", Some("It waits."));
+        assert_eq!(said, "Before the verdict: s: `j` computes 50 % of the time. It waits.");
+        assert_eq!(before_verdict("s: no step", None), "Before the verdict: s: no step.");
+    }
 }

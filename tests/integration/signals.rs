@@ -135,13 +135,17 @@ fn a_signal_during_the_set_up_of_a_large_run_ends_the_run() {
 #[test]
 fn two_signals_at_once_count_as_one() {
     // System: two signals as sent by `timeout`, one to the child and one to its group. Expectation: the command
-    // ends as after one signal, with a message and the finished points.
+    // ends as after one signal, with a message and the finished points; rows of an earlier sweep are as they were.
     let place = Place::new();
     let long = SCENARIO.replace("steps = 20", "steps = 4000");
     let seeds: Vec<String> = (1..400).map(|seed| seed.to_string()).collect();
     place.write("s.toml", &long.replace("= [1, 2]", &format!("= [{}]", seeds.join(", "))));
-    for _ in 0..3 {
+    let earlier = "of an earlier sweep\n";
+    for is_there in [false, true] {
         std::fs::remove_file(place.path("rows.csv.partial")).ok();
+        if is_there {
+            place.write("rows.csv", earlier);
+        }
         let child = start(&place, &["sweep", "s.toml", "-o", "rows.csv"]);
         let begin = Instant::now();
         while place.points_in("rows.csv.partial") == 0 && begin.elapsed() < Duration::from_secs(60)
@@ -151,9 +155,42 @@ fn two_signals_at_once_count_as_one() {
         send_twice(&child, "-TERM");
         let (out, message) = ended(child);
         assert_eq!(out.status.code(), Some(4), "{message}");
-        assert!(message.contains(" points are in rows.csv; --resume goes on"), "{message}");
+        let said = match is_there {
+            true => {
+                " points are kept in rows.csv.partial, and rows.csv is as it was; --resume goes on"
+            }
+            false => " points are in rows.csv; --resume goes on",
+        };
+        assert!(message.contains(said), "{message}");
         assert!(place.read("rows.csv").ends_with(b"\n"));
+        assert_eq!(place.read("rows.csv") == earlier.as_bytes(), is_there);
     }
+}
+
+#[test]
+fn a_signal_ends_a_wait_for_the_reader_of_a_named_pipe() {
+    // System: reports into a pipe that nobody reads, and that a process reads. Expectation: a signal ends the first ones; the
+    // reader gets the whole report.
+    let place = Place::new();
+    place.write("l.toml", super::machine_limits::LIVE);
+    let made = Command::new("mkfifo").arg(place.path("pipe")).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let run = ["run", "s.toml", "--verdict", "quick", "--format", "json", "-o", "pipe"];
+    let live = ["live", "l.toml", "--set", "cluster.node.cores=1", "--trace", "pipe"];
+    let children = [&run[..], &live].map(|arguments| (start(&place, arguments), arguments));
+    // Both runs end within a fraction of a second.
+    std::thread::sleep(Duration::from_secs(1));
+    for (mut child, arguments) in children {
+        assert_eq!(child.try_wait().expect("a child"), None, "{arguments:?} waits");
+        send(&child, "-TERM");
+        let (out, message) = ended(child);
+        assert_eq!(out.status.code(), Some(4), "{arguments:?}: {message}");
+        assert!(message.contains("nothing reads the pipe pipe"), "{arguments:?}: {message}");
+    }
+    let child = start(&place, &run);
+    let report = std::fs::read(place.path("pipe")).expect("a report");
+    assert!(serde_json::from_slice::<serde_json::Value>(&report).is_ok());
+    assert_eq!(ended(child).0.status.code(), Some(0));
 }
 
 #[test]
