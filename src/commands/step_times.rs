@@ -109,7 +109,11 @@ mod tests {
         let steps = times.len().div_ceil(POINTS).next_multiple_of(4);
         let medians: Vec<_> = times.chunks_exact(steps).map(|steps| point(steps).y).collect();
         assert!(medians.iter().all(|median| *median == medians[0]), "{medians:?}");
-        let random = |n: u64| (0.0, (n.wrapping_mul(6_364_136_223_846_793_005) >> 40) as f64);
+        let random = |n: u64| {
+            let spread = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (spread ^ (spread >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+            (0.0, (mixed >> 40) as f64)
+        };
         assert_eq!(period(&(0..1000).map(random).collect::<Vec<_>>()), 1);
     }
 
