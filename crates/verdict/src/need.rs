@@ -45,7 +45,8 @@ struct Search<'a, 'b> {
     levers: Vec<&'a Lever>,
     /// Numbers of steps of runs, each tried where the one before leaves it open whether the job is fed.
     steps: Vec<usize>,
-    /// Whether the job must be fed with constants as they are written, too: that is what the user sees next.
+    /// Whether the job must be fed with constants as they are written, too, which is what the user sees next. Workers that march in step
+    /// may wait whatever the amounts; then those for times that vary remain.
     also_as_written: bool,
     /// How many times as fast samples must come as in the base run.
     required: f64,
@@ -208,6 +209,7 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
     search.steps = vec![short, long, lasting];
     search.steps.dedup();
     let mut loose = settle(&mut search, &mut factors, 0..levers.len(), budget).is_none();
+    let mut found = None;
     for _ in 0..MOST_ROUNDS {
         // An amount may be smaller again once those after it are: more workers need more cores.
         let grown: Vec<usize> = (0..factors.len()).filter(|at| factors[*at] > 1.0).collect();
@@ -220,18 +222,22 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
         }
         search.round_up(&mut factors);
         search.steps = vec![lasting];
-        if base.is_varied && !search.also_as_written {
+        if search.suffices(&factors, budget) {
+            found = Some(Needs { all: search.amounts(&factors), loose, ..Needs::default() });
+            if !base.is_varied || search.also_as_written {
+                break;
+            }
             search.also_as_written = true;
             search.known.clear();
-        }
-        if search.suffices(&factors, budget) {
-            return Some(Needs { all: search.amounts(&factors), loose, ..Needs::default() });
+            if search.suffices(&factors, budget) || budget.left() == 0 {
+                break;
+            }
         }
         for factor in factors.iter_mut().filter(|factor| **factor > 1.0) {
             *factor *= STEP;
         }
     }
-    Some(Needs { gave_up: true, ..Needs::default() })
+    found.or(Some(Needs { gave_up: true, ..Needs::default() }))
 }
 
 /// Minimises the factors in `range`: sets all of them to 1 if the job is still fed, and otherwise minimises the first half of the range,
