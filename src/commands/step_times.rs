@@ -52,6 +52,9 @@ const LONGEST: usize = 256;
 /// Number of pairs of steps that are compared for each period.
 const COMPARED: usize = 2048;
 
+/// Differences of step times up to this share of them are rounding.
+const ROUNDING: f64 = 1e-9;
+
 /// Returns the number of steps after which step times repeat, as with gradient accumulation; 1 if they do not.
 fn period(times: &[(f64, f64)]) -> usize {
     let apart = |lag: usize| {
@@ -59,11 +62,13 @@ fn period(times: &[(f64, f64)]) -> usize {
         let count = pairs.len().max(1) as f64;
         pairs.map(|((_, a), (_, b))| (a - b).abs()).sum::<f64>() / count
     };
+    let mean = times.iter().map(|(_, time)| time).sum::<f64>() / times.len().max(1) as f64;
     let (mut best, mut least) = (1, f64::INFINITY);
     for lag in 1..=LONGEST.min(times.len() / 4) {
         let found = apart(lag);
-        // Multiples of a period repeat no better, and lags of random times hardly differ.
-        if found < least / 2.0 {
+        // Multiples of a period repeat no better, and lags of random times hardly differ. Steps that are alike but for rounding have
+        // no period.
+        if found < least / 2.0 && least > ROUNDING * mean {
             (best, least) = (lag, found);
         }
     }
@@ -115,6 +120,8 @@ mod tests {
             (0.0, (mixed >> 40) as f64)
         };
         assert_eq!(period(&(0..1000).map(random).collect::<Vec<_>>()), 1);
+        let rounded = |n: usize| (0.0, 0.1 + [1e-17, -2e-17, 2e-17, 0.0][n % 4]);
+        assert_eq!(period(&(0..1000).map(rounded).collect::<Vec<_>>()), 1);
     }
 
     #[test]
