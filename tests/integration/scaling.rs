@@ -143,7 +143,8 @@ fn a_fitted_bandwidth_below_the_nominal_link_bandwidth_is_reported() {
     let place = Place::new();
     place.write("two.toml", &of_clusters(&["dlperf", "dgx1-p100-nccl1"]));
     let print = |arguments: &[&str]| {
-        let output = place.forebay(arguments).assert().success().get_output().stdout.clone();
+        let mut command = place.forebay(arguments);
+        let output = command.env("COLUMNS", "200").assert().success().get_output().stdout.clone();
         String::from_utf8(output).expect("text")
     };
     let text = print(&["published"]);
