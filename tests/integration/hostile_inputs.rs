@@ -329,7 +329,6 @@ fn an_error_in_writing_help_text_to_standard_output_is_reported() {
         &["completions", "bash"],
         &["man"],
         &["doctor"],
-        &["published"],
         &["explain-defaults", "s.toml"],
     ] {
         let full = File::options().write(true).open("/dev/full").expect("/dev/full");

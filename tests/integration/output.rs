@@ -174,6 +174,7 @@ fn no_text_is_wider_than_a_narrow_terminal() {
     let profile = super::runs::repository("calibrate/profiles/example.toml");
     let profile = profile.display().to_string();
     place.write("rows.csv", "job.batch,step_time\n4,0.001\n8,0.001\n");
+    place.write("few.toml", &super::scaling::of_clusters(&["dgx1-p100-nccl1"]));
     let measured = [
         "validate",
         "--measured",
@@ -193,7 +194,7 @@ fn no_text_is_wider_than_a_narrow_terminal() {
         (&["profile", "show", &profile], &all),
         (&["profile", "diff", &profile, &profile], &all),
         (&["explain-defaults", "s.toml"], &all),
-        (&["published"], &one),
+        (&["published", "few.toml"], &one),
         (&measured, &one),
         (&["run", "s.toml"], &one),
         (&["--help"], &all),

@@ -175,7 +175,7 @@ fn verdicts_on_random_jobs_whose_node_caches_half_of_the_data_hold_for_later_epo
         ("cluster.node.page_cache.capacity", "\"200 MB\""),
         ("run.steps", "1500"),
     ];
-    let number = 7;
+    let number = 4;
     let found = all_wrong(number, OF_BATCHES, &changes, &changes);
     assert!(found.len() <= MOST_WRONG, "{} of {number}:\n{}", found.len(), found.join("\n"));
 }
