@@ -1,6 +1,6 @@
 //! Builds the state that the threads of a job copy share, before its start.
 
-use super::job::CopyTask;
+use super::task::CopyTask;
 use forebay_engine::Time;
 use forebay_live_queue::{State, Training};
 use forebay_metrics::{Polling, Queue, Recorder, Requests, StageBuffer, Tuner};

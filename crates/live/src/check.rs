@@ -1,6 +1,7 @@
 //! Finds what a scenario requires that this machine, or a live run, cannot provide.
 
-use super::{Failure, gpu};
+use super::fault::Failure;
+use super::gpu;
 use forebay_calibrate::probe::limits;
 use forebay_scenario::{
     Arrivals, Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, Stage, Stop, Unit,

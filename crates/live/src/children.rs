@@ -5,9 +5,9 @@
 //! the machine's monotonic clock. Each child returns its outcome as a line of JSON. A child ends when its standard input is
 //! closed, so no child is left behind if this process dies.
 
-use super::Failure;
 use super::clock::monotonic;
-use super::job::{CopyOutcome, CopyTask};
+use super::fault::Failure;
+use super::task::{CopyOutcome, CopyTask};
 use forebay_model::input;
 use forebay_scenario::Override;
 use std::io::{BufRead, BufReader, ErrorKind, Write};

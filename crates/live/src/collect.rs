@@ -1,7 +1,7 @@
 //! Collects the outcome of a job copy from the state that its threads share.
 
-use super::Failure;
-use super::job::{CopyOutcome, CopyTask};
+use super::fault::Failure;
+use super::task::{CopyOutcome, CopyTask};
 use forebay_engine::Time;
 use forebay_engine::stats::LogHistogram;
 use forebay_live_queue::{LoaderRun, State};

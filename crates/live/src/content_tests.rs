@@ -4,8 +4,9 @@
 use super::content::{GpuPath, Pool, Target};
 use super::data::{Location, generate};
 use super::gpu::Accelerator;
-use super::job::{CopyTask, run_on};
+use super::job::run_on;
 use super::sizes::Sizes;
+use super::task::CopyTask;
 use super::{monotonic, notes};
 use forebay_calibrate::probe::ProbeError;
 use forebay_image::Decoder;

@@ -1,6 +1,6 @@
 //! Data sets as readers see them: in memory, in generated files, or in the user's files.
 
-use super::Failure;
+use super::fault::Failure;
 use super::sizes::Sizes;
 use forebay_calibrate::probe::read::{no_file, open_data};
 use forebay_image::{Generated, QUALITY};

@@ -3,10 +3,10 @@
 //! A thread submits a step to its GPU and asks for the next batch while the GPU executes the step, so that the GPU need not wait
 //! for the thread. The GPU's own clock says when the GPU became idle; a late batch stalls it only from then on.
 
-use super::Failure;
 use super::clock::Clock;
 use super::content::{GpuPath, Pool, decodes};
-use super::job::CopyTask;
+use super::fault::Failure;
+use super::task::CopyTask;
 use forebay_calibrate::probe::gpu::{Form, Learner, Learners, Precision, Training};
 use forebay_live_queue::{Shared, Step};
 use forebay_scenario::{Dataset, Job, Operation, RealGpu, Scenario, Stage};

@@ -2,62 +2,23 @@
 
 use super::clock::{Clock, process_cpu};
 use super::content::Pool;
-use super::data::Location;
 use super::device::Trainer;
+use super::fault::Failure;
 use super::gpu::{Accelerator, Opened};
 use super::log::Log;
 use super::pace::Tally;
+use super::task::{CopyOutcome, CopyTask};
 use super::team::team;
 use super::work::Hands;
-use super::{Failure, build, collect, gpu};
+use super::{build, collect, gpu};
 use forebay_engine::Time;
 use forebay_model::random::Streams;
-use forebay_report::{JobOutcome, Trace};
 use forebay_scenario::{Job, Scenario, Stop};
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
 /// State that the threads of a job copy share.
 type Shared = forebay_live_queue::Shared<Clock>;
-
-/// A job copy to run, with its settings.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-pub struct CopyTask {
-    /// Index of the job in the scenario.
-    pub job: usize,
-    /// Number of the copy within the job.
-    pub copy: u32,
-    /// Number of the job copy among all job copies of the scenario.
-    pub owner: u64,
-    /// Number of the replication.
-    pub replication: u32,
-    /// Location of the job's data set; `None` if it is in memory.
-    pub location: Option<Location>,
-    /// Path of the shared state of the storage's limits; `None` if no other job copy shares that state.
-    pub books: Option<PathBuf>,
-    /// Whether to record a timeline.
-    pub trace: bool,
-}
-
-/// Measurements of a job copy.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-pub struct CopyOutcome {
-    /// Steps, stalls and queue.
-    pub job: JobOutcome,
-    /// Timeline; `None` if it was not requested.
-    pub trace: Option<Trace>,
-    /// CPU time that the threads of the job copy used [core·s].
-    pub cpu: f64,
-    /// Bytes read by the job copy.
-    pub bytes: u64,
-    /// Time that workers spent reading [worker·s].
-    pub reading: f64,
-    /// Time that requests may take by the limits of the storage; 0 if it has none [s].
-    pub allowed: f64,
-    /// Time by which reads on this machine exceeded `allowed` [s].
-    pub exceeded: f64,
-}
 
 /// Runs a job copy. When everything is prepared, calls `ready`, which returns the instant on the machine's monotonic clock at
 /// which all jobs of the run start [ns], or `None` if the run is cancelled. Setting `stop` ends the run early; the outcome then

@@ -1,7 +1,7 @@
 //! Where the state of a storage's limits is kept: in this process, or in a file that several processes update in turn.
 
-use super::Failure;
 use super::books::Books;
+use super::fault::Failure;
 use rustix::fs::{FlockOperation, MemfdFlags, flock, memfd_create};
 use rustix::io::{pread, pwrite, retry_on_intr};
 use std::fs::File;

@@ -14,7 +14,8 @@
 //! - `store`: generated data sets. `job`: runs one job copy; `build` prepares its state, `collect` its outcome. `team`: its
 //!   workers. `loader_stream`: a loader's order of samples and random numbers. `children`: job copies as processes. `run`: the
 //!   whole run.
-//! - `check`: requirements that this machine lacks. `notes`: what was real and what was emulated. `fault`: errors of files.
+//! - `check`: requirements that this machine lacks. `notes`: what was real and what was emulated. `task`: what a run is asked for, and
+//!   what a job copy measures. `fault`: why runs fail.
 //!
 //! # Example
 //!
@@ -47,6 +48,7 @@ mod reader;
 mod run;
 mod sizes;
 mod store;
+mod task;
 mod team;
 mod work;
 
@@ -54,40 +56,8 @@ pub use check::{Machine, use_cores};
 pub use children::{Assignment, Message, PART};
 pub use clock::monotonic;
 pub use data::Location;
-pub use job::{CopyOutcome, CopyTask, run_copy};
-pub use run::{Event, Settings, Source, check, run};
+pub use fault::Failure;
+pub use job::run_copy;
+pub use run::{Source, check, run};
 pub use store::Store;
-
-use forebay_model::input;
-use forebay_model::input::shown;
-use std::io;
-use std::path::Path;
-
-/// Why a live run could not start or finish.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// The user's input is invalid.
-    #[error("{0}")]
-    Input(String),
-    /// The machine lacks something that the scenario needs, or failed.
-    #[error("{0}")]
-    Lacking(String),
-    /// The user interrupted the run.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-impl Failure {
-    /// Returns the failure to report if the system refuses to start the threads or the process of `what`.
-    pub fn threads(what: &str, error: &io::Error) -> Failure {
-        Failure::Lacking(format!(
-            "cannot start threads for {what}: {}; raise `ulimit -u`, or write fewer workers or `copies`",
-            input::words(error)
-        ))
-    }
-
-    /// Returns the failure to report if an operation on `path` fails; `what` names the operation, such as `open` or `read`.
-    fn file(what: &str, path: &Path, error: impl Into<io::Error>) -> Failure {
-        Failure::Lacking(format!("cannot {what} {}: {}", shown(path), fault::words(&error.into())))
-    }
-}
+pub use task::{CopyOutcome, CopyTask, Event, Settings};

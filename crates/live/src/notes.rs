@@ -2,9 +2,9 @@
 
 use super::check::reads_files;
 use super::gpu;
-use super::job::CopyOutcome;
 use super::pace::Limits;
 use super::store::StoredDataset;
+use super::task::CopyOutcome;
 use forebay_scenario::{Access, Device, Job, Operation, Scenario, Storage};
 
 /// Minimum ratio of excess time to allowed time of reads for a warning that the machine was too slow.

@@ -5,8 +5,8 @@
 //! same time; the request ends when both have ended. Every wait has an absolute end, and the delay of a late wake-up is deducted
 //! from the next wait, so that delays do not add up.
 
-use super::Failure;
 use super::books::Line;
+use super::fault::Failure;
 use super::ledger::Ledger;
 use super::log::Log;
 use forebay_engine::{Span, Time};

@@ -2,31 +2,13 @@
 
 use super::check::{self, Machine, reads_files};
 use super::children::{self, Assignment};
-use super::job::{CopyOutcome, CopyTask};
+use super::fault::Failure;
 use super::ledger::Common;
+use super::notes;
 use super::store::{Store, StoredDataset};
-use super::{Failure, notes};
+use super::task::{CopyOutcome, CopyTask, Event, Settings};
 use forebay_report::{Outcome, Part, Resource, ResourceOutcome, World};
 use forebay_scenario::{Access, Job, Override, Scenario};
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-
-/// Settings of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings<'a> {
-    /// Directory for working files.
-    pub directory: &'a Path,
-    /// Path of the user's data set; `None` to generate data sets.
-    pub data: Option<&'a Path>,
-    /// Whether the user named `directory` or `data`; the named path may be a mount of a file server.
-    pub named: bool,
-    /// Whether to record a timeline of the first replication.
-    pub trace: bool,
-    /// Path of this program.
-    pub executable: &'a Path,
-    /// Ends the run early when it becomes true.
-    pub stop: &'a AtomicBool,
-}
 
 /// Source text of the scenario, from which the processes of job copies parse it again.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,17 +19,6 @@ pub struct Source {
     pub text: String,
     /// The user's changes to keys of the scenario, in their order.
     pub overrides: Vec<Override>,
-}
-
-/// Progress of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// A note for the user.
-    Note(String),
-    /// Bytes generated so far, and bytes to generate [B].
-    Generated(u64, u64),
-    /// Replications finished so far, and replications to run.
-    Finished(u32, u32),
 }
 
 /// Checks that this machine can run the scenario.

@@ -1,10 +1,10 @@
 //! Data sets of live runs on disk: the user's own, or generated ones, which are kept for later runs.
 
-use super::Failure;
 use super::check::{Machine, reads_files};
 use super::data::{Files, Location, generate};
-use super::run::{Event, Settings};
+use super::fault::Failure;
 use super::sizes::Sizes;
+use super::task::{Event, Settings};
 use forebay_calibrate::probe::{ProbeError, Workspace};
 use forebay_model::input::{reason, shown};
 use forebay_scenario::{Access, Dataset, Job, Scenario};

@@ -1,13 +1,13 @@
 //! Creates the workers of a job copy: the state that the workers of each loader share, and the state that each worker owns.
 
-use super::Failure;
 use super::clock::Clock;
 use super::content::GpuPath;
 use super::data::Data;
-use super::job::CopyTask;
+use super::fault::Failure;
 use super::loader_stream::LoaderStream;
 use super::pace::{Limits, Pace, Pacer};
 use super::reader::Reader;
+use super::task::CopyTask;
 use super::work::{Common, Hands, Link};
 use forebay_engine::Time;
 use forebay_model::random::{FileOrder, Streams};
