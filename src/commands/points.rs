@@ -291,14 +291,10 @@ pub(super) fn progress(tasks: u64, quiet: bool) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sweep::SCENARIO;
     use std::collections::BTreeSet;
     use std::ffi::OsString;
     use std::fs;
-
-    const SCENARIO: &str = "name = \"x\"\n[run]\nsteps = 5\n[cluster]\nnodes = 1\n[cluster.node]\ncores = 4\ngpus = 1\n\
-        [storage.disk.memory]\n[dataset.digits]\nsamples = 100\nsample_size = \"1000 B\"\n\
-        [[job]]\nname = \"lenet\"\ndataset = \"digits\"\nstorage = \"disk\"\nbatch = 8\n\
-        [job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n[job.model]\nstep = \"2 ms\"\n";
 
     #[test]
     fn files_that_only_middle_points_of_a_sweep_name_are_read_before_it_starts() {

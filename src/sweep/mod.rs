@@ -17,4 +17,6 @@ pub use journal::{Journal, JournalRead, key};
 pub use row::{Cell, Row};
 pub use runner::{Finished, Plan, Start, run};
 pub use selection::Selection;
+#[cfg(test)]
+pub(crate) use settings::SCENARIO;
 pub use settings::SweepSettings;

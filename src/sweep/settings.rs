@@ -115,15 +115,17 @@ pub(super) fn hex(hash: u128) -> String {
     format!("{hash:032x}")
 }
 
+/// A scenario with all that is required, for unit tests.
+#[cfg(test)]
+pub(crate) const SCENARIO: &str = "name = \"x\"\n[run]\nsteps = 5\n[cluster]\nnodes = 1\n[cluster.node]\ncores = 4\ngpus = 1\n\
+        [storage.disk.memory]\n[dataset.digits]\nsamples = 100\nsample_size = \"1000 B\"\n\
+        [[job]]\nname = \"lenet\"\ndataset = \"digits\"\nstorage = \"disk\"\nbatch = 8\n\
+        [job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n[job.model]\nstep = \"2 ms\"\n";
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scenario::{Override, ScenarioFile};
-
-    const SCENARIO: &str = "name = \"x\"\n[run]\nsteps = 5\n[cluster]\nnodes = 1\n[cluster.node]\ncores = 4\ngpus = 1\n\
-        [storage.disk.memory]\n[dataset.digits]\nsamples = 100\nsample_size = \"1000 B\"\n\
-        [[job]]\nname = \"lenet\"\ndataset = \"digits\"\nstorage = \"disk\"\nbatch = 8\n\
-        [job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n[job.model]\nstep = \"2 ms\"\n";
 
     fn settings(text: &str, axis: &str, files: &[(&str, &str)]) -> SweepSettings {
         let file = ScenarioFile::parse("x.toml", text.to_owned()).expect("it is TOML");
