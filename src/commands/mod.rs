@@ -52,8 +52,8 @@ use std::process::ExitCode;
 
 /// Parses the command line, carries it out and reports what went wrong.
 pub fn main() -> ExitCode {
-    // A process of `forebay live` is started like this. It is no command for users, so that help, completions and suggestions have
-    // nothing of it, and it handles no signals: its parent process ends it.
+    // `forebay live` starts its processes with this argument. It is not a command of the parser, so that help, completions and
+    // suggestions never show it. Such a process handles no signals: its parent ends it.
     if std::env::args_os().skip(1).eq([crate::live::PART]) {
         return end(live_part::execute());
     }

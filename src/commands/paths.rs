@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     read: Vec<Named>,
-    /// Directories all of whose files are read.
+    /// Directories of which every file is read, at any depth.
     read_below: Vec<Named>,
     written: Vec<Named>,
     /// Whether results are printed to standard output.
@@ -115,7 +115,7 @@ impl Paths {
         self
     }
 
-    /// Adds directories all of whose files are read, those in directories below them, too.
+    /// Adds directories of which every file is read, at any depth.
     pub(super) fn reads_below<P: Into<PathBuf>>(
         mut self,
         what: &'static str,

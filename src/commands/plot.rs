@@ -53,7 +53,7 @@ fn refuse_overwriting(plot: &Plot, recipes: &[(&PathBuf, Recipe)]) -> Result<(),
             _ if plot.data.is_some() => {}
             Some(DataSource::Csv(csv)) => paths = paths.reads("the recipe's data", beside(csv)),
             Some(DataSource::Scenario { path, set, unset, rows }) => {
-                // What is wrong with the scenario is reported when its figure is drawn. A pipe can be read only then.
+                // Errors in the scenario are reported when its figure is drawn. A pipe can be read only once, so it is left for then.
                 let (path, changes) = (beside(path), changes(set, unset));
                 let once = input::is_read_once(&path);
                 let opened = (!once).then(|| Opened::open(&path, &changes).ok()).flatten();

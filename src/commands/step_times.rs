@@ -21,7 +21,7 @@ pub(super) fn curves(jobs: &[JobReport], outcome: &Outcome) -> Vec<Curve> {
     let curve = |(index, job): (usize, &JobReport)| {
         let first = outcome.jobs.iter().find(|copy| copy.job == index);
         let times = first.map(step_times).unwrap_or_default();
-        // Points of a part of a period would show a slow wave that the steps do not have.
+        // If a point covered part of a period, the curve would show a slow wave that the step times do not have.
         let steps = times.len().div_ceil(POINTS).max(1);
         let steps = if steps > 1 { steps.next_multiple_of(period(&times)) } else { 1 };
         let points = times.chunks(steps).map(point).collect();
@@ -52,7 +52,7 @@ const LONGEST: usize = 256;
 /// Number of pairs of steps that are compared for each period.
 const COMPARED: usize = 2048;
 
-/// Differences of step times up to this share of them are rounding.
+/// Differences of step times below this share of the mean are rounding errors.
 const ROUNDING: f64 = 1e-9;
 
 /// Returns the number of steps after which step times repeat, as with gradient accumulation; 1 if they do not.

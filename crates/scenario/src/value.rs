@@ -42,7 +42,7 @@ impl Value {
         }
     }
 
-    /// Returns whether the value is a text, or holds one.
+    /// Returns whether the value is a string, or an array or table that has a string in it.
     #[must_use]
     pub fn holds_text(&self) -> bool {
         self.0.holds_text()

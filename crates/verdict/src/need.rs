@@ -48,7 +48,7 @@ struct Search<'a, 'b> {
     /// Whether the job must be fed with constants as they are written, too, which is what the user sees next. Workers that march in step
     /// may wait whatever the amounts; then those for times that vary remain.
     also_as_written: bool,
-    /// How many times as fast samples must come as in the base run.
+    /// Throughput that the job needs from its loaders ÷ their throughput in the base run.
     required: f64,
     /// Whether the job was fed in runs of these steps with these factors, so that none is simulated twice.
     known: BTreeMap<(Vec<usize>, Vec<u64>), bool>,
@@ -126,7 +126,7 @@ impl Search<'_, '_> {
     }
 
     fn suffices(&mut self, factors: &[f64], budget: &mut Budget) -> bool {
-        // The job waits in the base run, or it would have no needs.
+        // With all factors 1 this is the base run, in which the job waits.
         factors.iter().any(|factor| *factor > 1.0) && self.feed_each(&[factors.to_vec()], budget)[0]
     }
 
@@ -184,7 +184,7 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
         };
         levers.iter().map(factor).collect()
     };
-    // Smaller factors than samples must come faster suffice only where several amounts multiply.
+    // A factor below `required` suffices only where several amounts multiply, as threads and their speed do.
     let (less, more): (Vec<f64>, Vec<f64>) = PLENTY.iter().partition(|most| **most < required);
     let each = |buffers| more.iter().chain(&less).map(move |most| (*most, buffers));
     let mut fed = None;
@@ -278,7 +278,7 @@ fn smallest(search: &mut Search, factors: &[f64], at: usize, budget: &mut Budget
     let scaled = search.levers[at].scaled.as_ref();
     let differ = |low: f64, high: f64| scaled.is_none_or(|of| of.differ(low, high));
     let estimate = search.estimate(search.levers[at]);
-    // Just below and just above the estimate: where it is right, nothing else has to be tried.
+    // One amount just below the estimate and one just above: if the estimate is right, the search ends with them.
     let mut between = [estimate / STEP.sqrt(), estimate * STEP.sqrt() * (1.0 - f64::EPSILON)];
     while high / low > STEP && differ(low, high) {
         if !(low < between[0] && between[1] < high) {

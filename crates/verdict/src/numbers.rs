@@ -106,8 +106,8 @@ pub(crate) const FEWEST_EVENTS: u64 = 200_000;
 /// How likely a lever helps at least: requests in bursts wait although what serves them is mostly idle.
 pub(crate) const UNLIKELY: f64 = 0.1;
 
-/// How likely a lever without a resource of its own lightens the load of a full one, as a cache does; one that does not saves
-/// nothing beside it.
+/// Assumed probability that a lever without a resource of its own takes load off a full resource, as a cache does. A lever that
+/// does not saves nothing while that resource is full.
 pub(crate) const LIGHTENS: f64 = 0.5;
 
 /// Utilisation above which a storage may hold up what shares links with its reads.

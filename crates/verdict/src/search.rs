@@ -119,7 +119,7 @@ fn promise(lever: &Lever, report: &Report, shown: &JobReport, reads_matter: bool
     let used = enlarged.filter_map(|of| of.utilisation_max.mean).reduce(f64::max);
     let likely = match used {
         Some(used) => used.min(own / most),
-        // Beside a full resource, nothing that leaves its load as it is saves time; a lever may lighten it.
+        // While a resource is full, only less load on it saves time, and not every lever lightens its load.
         None => own / most * (1.0 - (1.0 - LIGHTENS) * fullest(report)),
     };
     [most, likely.clamp(UNLIKELY, 1.0)]

@@ -82,7 +82,7 @@ fn name(line: &str) -> Option<(&str, &str)> {
     (few && fine).then_some((name, rest))
 }
 
-/// Splits a line at the first `separator`, which a label has within its first bytes.
+/// Splits a line at the first `separator` in its first [`LONGEST`] bytes.
 fn split_near<'a>(line: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
     let at = line[..line.floor_char_boundary(LONGEST)].find(separator)?;
     Some((&line[..at], &line[at + separator.len()..]))

@@ -139,7 +139,7 @@ impl ProbeError {
     }
 }
 
-/// Returns what the user can do about a directory that cannot be used, as the end of a message.
+/// Returns the remedy that ends a message about a directory that cannot be used.
 fn directory_remedy(error: &io::Error) -> &'static str {
     match is_full(error) {
         true => "; free some space there, or name another --directory",
@@ -147,7 +147,7 @@ fn directory_remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Returns what the user can do about results that cannot be written, as the end of a message.
+/// Returns the remedy that ends a message about results that cannot be written.
 fn results_remedy(error: &io::Error) -> &'static str {
     match is_full(error) {
         true => "; free some space there, or name another --output",

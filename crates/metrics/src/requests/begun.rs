@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::Intervals;
 
-/// The batches that were requested in epochs that are not over yet, and which of them were trained on. A copy costs little, so that
-/// each checkpoint can keep one.
+/// The requested batches of unfinished epochs, and which of them were trained on. Cloning is cheap: each checkpoint keeps a clone.
 #[derive(Debug, Clone, Default)]
 pub struct BegunEpochs {
     /// Each batch that was trained on, with the position of its first sample.

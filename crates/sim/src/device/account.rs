@@ -27,7 +27,7 @@ pub(crate) enum State {
 
 /// The account of a device's time.
 ///
-/// A clock stands at the time up to which the device's time is charged. Once started, it only moves forward, and only by
+/// Its clock is the instant up to which the device's time has been charged. Once started, it only moves forward, and only by
 /// [`wait`](Account::wait), [`compute`](Account::compute) and [`update`](Account::update), which charge exactly the time by which
 /// they move it. So the waits of all causes and the computation add up to the time since the start: none is left out, and none is
 /// counted twice. Only this type adds the time of devices to a job copy's [`Steps`].
@@ -98,7 +98,7 @@ impl Account {
         self.state
     }
 
-    /// Returns the time up to which the device's time is charged: as a rule, the start of its present activity.
+    /// Returns the instant up to which the device's time has been charged: usually the start of what it does now.
     pub(crate) fn clock(&self) -> Time {
         self.clock
     }

@@ -108,7 +108,7 @@ impl Jobs {
                 };
                 self.end_causes(d, wait, (slowest, worked), pieces);
             }
-            // A first stage has waited until an earlier step left the pipeline, or a learner for other learners.
+            // The first stage has waited for an earlier step to leave the pipeline; a learner, for the other learners.
             0 => pieces.push(Segment { start: wait.0, end: wait.1, cause: job.plan.gate }),
             _ => self.stage_causes(d, wait, pieces),
         }
