@@ -1,7 +1,6 @@
 //! Sweeps: order, determinism, interruption, resumption.
 
 use crate::support::{Place, SCENARIO};
-use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -158,14 +157,10 @@ fn start_long(place: &Place, most: u32, arguments: &[&str]) -> Child {
         .expect("the program starts")
 }
 
-/// Waits until the journal has a few lines.
+/// Waits until the journal has a few points.
 fn wait_for_points(place: &Place) {
     let begin = Instant::now();
-    let lines = || {
-        let bytes = fs::read(place.path("rows.csv.partial")).unwrap_or_default();
-        bytes.iter().filter(|byte| **byte == b'\n').count()
-    };
-    while lines() < 3 {
+    while place.points_in("rows.csv.partial") < 3 {
         assert!(begin.elapsed() < Duration::from_secs(60), "no points in a minute");
         std::thread::sleep(Duration::from_millis(5));
     }
