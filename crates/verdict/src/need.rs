@@ -43,6 +43,8 @@ struct Search<'a, 'b> {
     base: &'a Base<'b>,
     /// Levers of input, the least promising first.
     levers: Vec<&'a Lever>,
+    /// Numbers of steps of short, long and lasting runs.
+    lengths: [usize; 3],
     /// Numbers of steps of runs, each tried where the one before leaves it open whether the job is fed.
     steps: Vec<usize>,
     /// Whether the job must be fed with constants as they are written, too, which is what the user sees next. Workers that march in step
@@ -156,88 +158,115 @@ pub(crate) fn needs(base: &Base, levers: &[Lever], budget: &mut Budget) -> Optio
     if waits <= ENOUGH_INPUT {
         return None;
     }
-    // Model copies also wait for others that wait for input.
-    let waits = waits + base.shown().figures.stall.share(StallCause::peer(Cause::Compute));
-    let promising = candidates(levers, base);
-    let promise =
-        |lever: &Lever| promising.iter().find(|of| of.lever == *lever).map_or(0.0, |of| of.promise);
-    let may = |of: &&Lever| is_of_input(of) && !rules::changes_training(&of.class);
-    let mut levers: Vec<&Lever> = levers.iter().filter(may).collect();
-    levers.sort_by(|a, b| promise(a).total_cmp(&promise(b)));
-    // Waits that come seldom come in each run.
-    let rare = base.steps_with_rare(&[Cause::Restart]);
-    let [short, long] = [COARSE, FINE].map(|half| base.steps_for(half).max(rare));
-    // A job that is nearly fed waits seldom, so a few runs are longer if that costs little.
-    let affordable = base.steps_of(budget.left() / LASTING);
-    let lasting = long.max(affordable.min(long + MOST_LONGER as usize * base.measured.len()));
-    let required = 1.0 / (1.0 - waits).max(f64::MIN_POSITIVE);
-    let mut steps = vec![long, lasting];
-    steps.dedup();
-    let (also_as_written, known) = (false, BTreeMap::new());
-    let mut search = Search { base, levers, steps, also_as_written, required, known };
-    // Large buffers take long to fill, so they are enlarged only where nothing else suffices.
-    let levers = search.levers.clone();
-    let plenty = |most: f64, buffers: bool| -> Vec<f64> {
+    let mut search = Search::new(base, levers, waits, budget);
+    Some(match search.plentiful(budget) {
+        Ok(factors) => search.least(factors, budget),
+        Err(nothing) => nothing,
+    })
+}
+
+impl<'a, 'b> Search<'a, 'b> {
+    /// Begins the search for needs of a job that waits for input for this share of its time.
+    fn new(base: &'a Base<'b>, levers: &'a [Lever], waits: f64, budget: &Budget) -> Search<'a, 'b> {
+        // Model copies also wait for others that wait for input.
+        let waits = waits + base.shown().figures.stall.share(StallCause::peer(Cause::Compute));
+        let promising = candidates(levers, base);
+        let promise = |lever: &Lever| {
+            promising.iter().find(|of| of.lever == *lever).map_or(0.0, |of| of.promise)
+        };
+        let may = |of: &&Lever| is_of_input(of) && !rules::changes_training(&of.class);
+        let mut levers: Vec<&Lever> = levers.iter().filter(may).collect();
+        levers.sort_by(|a, b| promise(a).total_cmp(&promise(b)));
+        // Waits that come seldom come in each run.
+        let rare = base.steps_with_rare(&[Cause::Restart]);
+        let [short, long] = [COARSE, FINE].map(|half| base.steps_for(half).max(rare));
+        // A job that is nearly fed waits seldom, so a few runs are longer if that costs little.
+        let affordable = base.steps_of(budget.left() / LASTING);
+        let lasting = long.max(affordable.min(long + MOST_LONGER as usize * base.measured.len()));
+        Search {
+            base,
+            levers,
+            lengths: [short, long, lasting],
+            steps: Vec::new(),
+            also_as_written: false,
+            required: 1.0 / (1.0 - waits).max(f64::MIN_POSITIVE),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// Lets later runs make these numbers of steps.
+    fn run_for(&mut self, steps: &[usize]) {
+        self.steps = steps.to_vec();
+        self.steps.dedup();
+    }
+
+    /// Returns factors with which all amounts are plentiful, so that the job is fed; what is known of its needs if there are none.
+    fn plentiful(&mut self, budget: &mut Budget) -> Result<Vec<f64>, Needs> {
+        let [_, long, lasting] = self.lengths;
+        self.run_for(&[long, lasting]);
+        // A factor below `required` suffices only where several amounts multiply, as threads and their speed do.
+        let (less, more): (Vec<f64>, Vec<f64>) =
+            PLENTY.iter().partition(|most| **most < self.required);
+        let each = |buffers| more.iter().chain(&less).map(move |most| (*most, buffers));
+        // Large buffers take long to fill, so they are enlarged only where nothing else suffices.
+        for (most, buffers) in each(false).chain(each(true)) {
+            let with = self.enlarged(most, buffers);
+            if budget.left() > 0 && self.suffices(&with, budget) {
+                return Ok(with);
+            }
+        }
+        // Amounts that are refused together say nothing of larger ones.
+        let changes = self.changes(&self.enlarged(PLENTY[PLENTY.len() - 1], true));
+        let is_accepted = changes.is_some_and(|of| self.base.scenario_with(&of).is_some());
+        let nothing_suffices = is_accepted && budget.left() > 0;
+        Err(Needs { nothing_suffices, gave_up: !nothing_suffices, ..Needs::default() })
+    }
+
+    /// Returns for each lever the largest accepted factor up to `most`; 1 for buffers unless they are asked for.
+    fn enlarged(&self, most: f64, buffers: bool) -> Vec<f64> {
         let factor = |lever: &&Lever| match buffers || !rules::is_buffer(&lever.class) {
-            true => largest_of(base, lever, most),
+            true => largest_of(self.base, lever, most),
             false => 1.0,
         };
-        levers.iter().map(factor).collect()
-    };
-    // A factor below `required` suffices only where several amounts multiply, as threads and their speed do.
-    let (less, more): (Vec<f64>, Vec<f64>) = PLENTY.iter().partition(|most| **most < required);
-    let each = |buffers| more.iter().chain(&less).map(move |most| (*most, buffers));
-    let mut fed = None;
-    for (most, buffers) in each(false).chain(each(true)) {
-        let with = plenty(most, buffers);
-        if budget.left() > 0 && search.suffices(&with, budget) {
-            fed = Some(with);
-            break;
-        }
+        self.levers.iter().map(factor).collect()
     }
-    let Some(mut factors) = fed else {
-        // Amounts that are refused together say nothing of larger ones.
-        let largest = plenty(PLENTY[PLENTY.len() - 1], true);
-        let changes = search.changes(&largest);
-        let is_accepted = changes.is_some_and(|of| base.scenario_with(&of).is_some());
-        return Some(Needs {
-            nothing_suffices: is_accepted && budget.left() > 0,
-            gave_up: !is_accepted || budget.left() == 0,
-            ..Needs::default()
-        });
-    };
-    search.steps = vec![short, long, lasting];
-    search.steps.dedup();
-    let mut loose = settle(&mut search, &mut factors, 0..levers.len(), budget).is_none();
-    let mut found = None;
-    for _ in 0..MOST_ROUNDS {
-        // An amount may be smaller again once those after it are: more workers need more cores.
-        let grown: Vec<usize> = (0..factors.len()).filter(|at| factors[*at] > 1.0).collect();
-        for at in &grown {
-            // What was found holds, even if it is more than is needed.
-            if settle(&mut search, &mut factors, *at..at + 1, budget).is_none() {
-                loose |= grown.len() > 1;
-                break;
+
+    /// Returns the least amounts that feed the job, from `factors` that do.
+    fn least(&mut self, mut factors: Vec<f64>, budget: &mut Budget) -> Needs {
+        let [.., lasting] = self.lengths;
+        self.run_for(&self.lengths.clone());
+        let all = 0..factors.len();
+        let mut loose = settle(self, &mut factors, all, budget).is_none();
+        let mut found = Needs { gave_up: true, ..Needs::default() };
+        for _ in 0..MOST_ROUNDS {
+            // An amount may be smaller again once those after it are: more workers need more cores.
+            let grown: Vec<usize> = (0..factors.len()).filter(|at| factors[*at] > 1.0).collect();
+            for at in &grown {
+                // What was found holds, even if it is more than is needed.
+                if settle(self, &mut factors, *at..at + 1, budget).is_none() {
+                    loose |= grown.len() > 1;
+                    break;
+                }
+            }
+            self.round_up(&mut factors);
+            self.run_for(&[lasting]);
+            if self.suffices(&factors, budget) {
+                found = Needs { all: self.amounts(&factors), loose, ..Needs::default() };
+                if !self.base.is_varied || self.also_as_written {
+                    break;
+                }
+                self.also_as_written = true;
+                self.known.clear();
+                if self.suffices(&factors, budget) || budget.left() == 0 {
+                    break;
+                }
+            }
+            for factor in factors.iter_mut().filter(|factor| **factor > 1.0) {
+                *factor *= STEP;
             }
         }
-        search.round_up(&mut factors);
-        search.steps = vec![lasting];
-        if search.suffices(&factors, budget) {
-            found = Some(Needs { all: search.amounts(&factors), loose, ..Needs::default() });
-            if !base.is_varied || search.also_as_written {
-                break;
-            }
-            search.also_as_written = true;
-            search.known.clear();
-            if search.suffices(&factors, budget) || budget.left() == 0 {
-                break;
-            }
-        }
-        for factor in factors.iter_mut().filter(|factor| **factor > 1.0) {
-            *factor *= STEP;
-        }
+        found
     }
-    found.or(Some(Needs { gave_up: true, ..Needs::default() }))
 }
 
 /// Minimises the factors in `range`: sets all of them to 1 if the job is still fed, and otherwise minimises the first half of the range,
@@ -279,19 +308,17 @@ fn smallest(search: &mut Search, factors: &[f64], at: usize, budget: &mut Budget
     let differ = |low: f64, high: f64| scaled.is_none_or(|of| of.differ(low, high));
     let estimate = search.estimate(search.levers[at]);
     // One amount just below the estimate and one just above: if the estimate is right, the search ends with them.
-    let mut between = [estimate / STEP.sqrt(), estimate * STEP.sqrt() * (1.0 - f64::EPSILON)];
+    let mut guess = Some([estimate / STEP.sqrt(), estimate * STEP.sqrt() * (1.0 - f64::EPSILON)]);
     while high / low > STEP && differ(low, high) {
-        if !(low < between[0] && between[1] < high) {
-            let ratio = (high / low).cbrt();
-            between = [low * ratio, low * ratio * ratio];
-        }
+        let ratio = (high / low).cbrt();
+        let guess = guess.take().filter(|[below, above]| low < *below && *above < high);
+        let between = guess.unwrap_or([low * ratio, low * ratio * ratio]);
         let fed = search.feed_each(&between.map(with), budget);
         (low, high) = match fed[..] {
             [true, _] => (low, between[0]),
             [false, true] => (between[0], between[1]),
             _ => (between[1], high),
         };
-        between = [low, high];
     }
     high
 }
