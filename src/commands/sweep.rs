@@ -27,21 +27,8 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let selection =
         Selection::new(&header, grid.keys().count(), &sweep.columns).map_err(refused)?;
     let pool = points::pool(sweep.scenario.threads)?;
-    // Which files the points read is known before the journal is written to, which records them.
-    pool.install(|| opened.read_files(&grid));
-    let mut paths = opened.read_by(paths);
-    for file in to.map(files_beside).transpose()?.into_iter().flatten() {
-        paths = paths.writes_below("a file beside --output", file);
-    }
-    paths.check()?;
-    // The journal is locked before anything takes long, so that a second sweep to the same file fails at once.
-    let (mut journal, earlier) = match opened.at(&grid, 0) {
-        Ok(first) => journal(sweep, &settings(&opened, &grid, &first))?,
-        // The check lists all such points.
-        Err(_) => pool.install(|| opened.check(&grid)).map(|_| (None, Journal::default()))?,
-    };
-    let replications = pool.install(|| opened.check(&grid))?;
-    opened.read_by(paths).check()?;
+    let Ready { mut journal, earlier, replications } =
+        pool.install(|| ready(sweep, &opened, &grid, paths))?;
     if !quiet {
         let common = common_remarks(&opened, &grid);
         common.iter().for_each(|remark| output::say(&printable(&cut_words(remark))));
@@ -59,19 +46,9 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
         progress: watch.slots(),
     };
     let mut failure = None;
-    let column = header.iter().position(|name| name == "too_short");
-    let is_short = |row: &Row| {
-        column.and_then(|at| row.get(at)).is_some_and(|why| !why.to_string().is_empty())
-    };
-    let (mut short, mut done) = (0, 0);
-    let mut look = |finished: &Finished| {
-        if let Finished::Rows { rows, .. } | Finished::Kept(rows) = finished {
-            short += usize::from(rows.iter().any(is_short));
-            done += 1;
-        }
-    };
+    let mut short = Short::new(&header);
     let mut take = |index, finished| {
-        look(&finished);
+        short.look(&finished);
         take(&grid, index, finished, &mut journal, &mut out)
     };
     let deliver = |index, finished| match take(index, finished) {
@@ -84,12 +61,68 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     };
     sweep::run(&plan, &pool, || watch.done(), deliver);
     watch.end();
-    let ended = finish(failure, journal, out, grid.len());
-    if short > 0 && ended.is_ok() {
-        let what = format!("{short} of {done} points ran too short to show the long run");
-        output::warn(quiet, &format!("{what}: the column `too_short` says why"));
+    finish(failure, journal, out, grid.len())?;
+    short.warn(grid.len(), quiet);
+    Ok(())
+}
+
+/// What a sweep has before its first run.
+struct Ready {
+    journal: Option<JournalFile>,
+    /// The points of an earlier sweep.
+    earlier: Journal,
+    /// Number of replications of each point.
+    replications: u32,
+}
+
+/// Checks all points and `paths`, to which it adds what the points read, and opens the journal.
+fn ready(sweep: &Sweep, opened: &Opened, grid: &Grid, paths: Paths) -> Result<Ready, Failure> {
+    // The journal records the files that points read, so these are read first.
+    opened.read_files(grid);
+    let mut paths = opened.read_by(paths);
+    let beside = sweep.output.as_deref().map(files_beside).transpose()?;
+    for file in beside.into_iter().flatten() {
+        paths = paths.writes_below("a file beside --output", file);
     }
-    ended
+    paths.check()?;
+    // The journal is locked before anything takes long, so that a second sweep to the same file fails at once.
+    let (journal, earlier) = match opened.at(grid, 0) {
+        Ok(first) => journal(sweep, &settings(opened, grid, &first))?,
+        // The check below reports this point.
+        Err(_) => (None, Journal::default()),
+    };
+    let replications = opened.check(grid)?;
+    opened.read_by(paths).check()?;
+    Ok(Ready { journal, earlier, replications })
+}
+
+/// Counts the points that ran too short to show the long run.
+struct Short {
+    /// The column that says why.
+    column: Option<usize>,
+    points: usize,
+}
+
+impl Short {
+    fn new(header: &[String]) -> Short {
+        Short { column: header.iter().position(|name| name == "too_short"), points: 0 }
+    }
+
+    fn look(&mut self, finished: &Finished) {
+        let says_why = |row: &Row| {
+            self.column.and_then(|at| row.get(at)).is_some_and(|why| !why.to_string().is_empty())
+        };
+        if let Finished::Rows { rows, .. } | Finished::Kept(rows) = finished {
+            self.points += usize::from(rows.iter().any(says_why));
+        }
+    }
+
+    fn warn(&self, of: usize, quiet: bool) {
+        if self.points > 0 {
+            let what = format!("{} of {of} points ran too short to show the long run", self.points);
+            output::warn(quiet, &format!("{what}: the column `too_short` says why"));
+        }
+    }
 }
 
 /// Returns the remarks that the first and the last point of a grid have in common. Rows have no column for remarks.
