@@ -4,8 +4,9 @@
 
 Any files may lie in the folder: outputs of nccl-tests, OSU and Intel MPI Benchmarks, DLIO's YAML, traces of PyTorch's profiler;
 others are counted and left alone. For each kind it prints how many files were accepted, why others were refused, and how many
-rows of accepted files were compared. Rows that only one of the two readers has, or whose sizes or times differ, are listed, and
-the script fails. Its own reader knows the printed columns and nothing else: neither labels, nor groups, nor versions.
+rows of accepted files were compared: rows of benchmarks, values of a DLIO workload, steps of a trace. Rows that only one of the
+two readers has, or whose sizes or times differ, are listed, and the script fails. Its own reader of benchmarks knows the printed
+columns and nothing else: neither labels, nor groups, nor versions. DLIO's values are compared where PyYAML is installed.
 """
 import argparse
 import collections
@@ -14,7 +15,13 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
 
 NUMBER = r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
 # Beginning of a row after any label: the end of a row is what matters, and labels come before.
@@ -109,6 +116,66 @@ def imb_rows(text):
     return rows
 
 
+def trace_steps(path):
+    """Returns the duration of each `ProfilerStep#` span of a trace, in the order of their beginnings [s]."""
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        trace = json.load(file)
+    events = trace["traceEvents"] if isinstance(trace, dict) else trace
+    steps = [(event["ts"], event["dur"]) for event in events
+             if event.get("ph") == "X" and str(event.get("name", "")).startswith("ProfilerStep") and
+             event.get("cat") != "gpu_user_annotation"]
+    return [duration * 1e-6 for _, duration in sorted(steps)]
+
+
+def differing_steps(output, path):
+    """Returns the number of steps whose mean both readers have; a trace may end within its last step, which is left out."""
+    its, mine = json.loads(output), trace_steps(path)
+    for steps in (mine, mine[:-1], mine[1:], mine[1:-1]):
+        if len(steps) == its["steps"] and abs(sum(steps) / len(steps) - its["step_time"]["mean"]) <= 1e-6:
+            return len(steps), []
+    return 0, [f"{its['steps']} steps with a mean of {its['step_time']['mean']} s, not {mine}"]
+
+
+def workload_values(text):
+    """Returns what a DLIO workload that trains says of its data and steps, under the names of the scenario's keys."""
+    read = yaml.safe_load(text)
+    read = read.get("workload", read)
+    data, reader, train, workflow = (read.get(section, {}) for section in ("dataset", "reader", "train", "workflow"))
+    if workflow.get("train", True) is False:
+        return {}
+    values = {
+        "samples": data.get("num_files_train", 1) * data.get("num_samples_per_file", 1),
+        "size": data.get("record_length", data.get("record_length_bytes")),
+        "batch": reader.get("batch_size"),
+        "workers": reader.get("read_threads"),
+        "step": train.get("computation_time"),
+    }
+    return {key: value for key, value in values.items() if isinstance(value, (int, float))}
+
+
+def scenario_values(output):
+    """Returns the same values of an imported scenario, with sizes in bytes and times in seconds."""
+    scenario = tomllib.loads(output)
+    job, data = scenario["job"][0], next(iter(scenario["dataset"].values()))
+    size = data["sample_size"]
+    size = size["normal"]["mean"] if isinstance(size, dict) and "normal" in size else size
+    loader = next(iter(job["loader"].values()), {})
+    step = job.get("model", {}).get("step")
+    values = {"samples": data["samples"], "size": size, "batch": job["batch"], "workers": loader.get("workers"), "step": step}
+    return {key: float(value.split()[0]) if isinstance(value, str) else value
+            for key, value in values.items() if isinstance(value, (int, float, str))}
+
+
+def differing_values(output, text):
+    """Returns the number of equal values of a workload, and descriptions of the others."""
+    if yaml is None or "[dataset." not in output:
+        return 0, []
+    mine, its = workload_values(text), scenario_values(output)
+    both = [key for key in mine if key in its]
+    told = [f"{key} is {its[key]}, not {mine[key]}" for key in both if abs(mine[key] - its[key]) > 1e-9 * abs(mine[key])]
+    return len(both) - len(told), told
+
+
 READERS = {"nccl-tests": nccl_rows, "osu": osu_rows, "imb": imb_rows}
 
 
@@ -118,7 +185,7 @@ def imported(program, kind, path):
     OSU does not print the number of ranks: it is taken as 4. Logs that lost the name of a program of nccl-tests are tried as
     collectives whose ratio of bandwidths differs.
     """
-    tries = [["--ranks", "4"]] if kind == "osu" else [[]]
+    tries = [{"osu": ["--ranks", "4"], "kineto": ["--warm-up", "0", "--format", "json"]}.get(kind, [])]
     if kind == "nccl-tests":
         tries += [["--collective", name] for name in ("allreduce", "broadcast", "allgather")]
     for options in tries:
@@ -181,11 +248,18 @@ def main():
             refused[kind][why(said)] += 1
             continue
         accepted[kind] += 1
-        if kind in READERS and path.suffix != ".json":
+        if kind in READERS and path.suffix == ".json":
+            continue
+        if kind == "kineto":
+            same, told = differing_steps(output, path)
+        elif kind == "dlio":
+            same, told = differing_values(output, text_of(path))
+        else:
             same, told = differing(kind, output, text_of(path))
-            rows[kind] += same
+        rows[kind] += same
+        if told:
             # What is left out is said; without a word, a row that only one reader has is a mistake.
-            if told and not ("left out" in said and all(one.startswith("only in the file") for one in told)):
+            if not ("left out" in said and all(one.startswith("only in the file") for one in told)):
                 different.append(f"{path}: {'; '.join(told[:3])}{' …' if len(told) > 3 else ''}")
     for kind in sorted(files):
         print(f"{kind}: {accepted[kind]} of {files[kind]} files accepted, {rows[kind]} rows equal")
