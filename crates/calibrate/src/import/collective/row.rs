@@ -166,14 +166,16 @@ impl<'a> Rows<'a> {
             }
             return Ok(Imported { samples: self.samples, left_out, notes });
         }
-        let why = match left_out.is_empty() {
-            true => String::new(),
-            false => format!(", other than {}", left_out.join(" and ")),
+        let (what, remedy) = match left_out.is_empty() {
+            true => (
+                "the file has no rows that can be used".to_owned(),
+                "check that the file is of this program, with its header lines",
+            ),
+            false => (
+                format!("nothing can be imported: the file has only {}", left_out.join(" and ")),
+                "give the output of a collective, or of a latency test between two ranks",
+            ),
         };
-        Err(TableError {
-            line: None,
-            what: format!("the file has no rows that can be used{why}"),
-            remedy: "check that the file is of this program, with its header lines".to_owned(),
-        })
+        Err(TableError { line: None, what, remedy: remedy.to_owned() })
     }
 }

@@ -234,6 +234,9 @@ fn damaged_rows_of_collective_benchmarks_are_refused_with_line_numbers() {
     osu("              6.00        1000", "", "line 6: the row has 5 columns, its header 7");
     osu("420.00         100", "420.00         1.5", "line 8: `1.5` in column 5 is no count");
     osu("420.00", "NaN", "line 8: `NaN` in column 4 is no number");
+    let bandwidth = "# OSU MPI Bandwidth Test v5.8\n# Size Bandwidth (MB/s)\n1 3.40\n";
+    let only = "has only the table `OSU MPI Bandwidth Test v5.8`; give the output of a collective";
+    refused(Benchmark::Osu, bandwidth, Some(2), only);
     let imb = |from: &str, to: &str, words: &str| {
         refused(Benchmark::Imb, &IMB.replace(from, to), None, words);
     };
