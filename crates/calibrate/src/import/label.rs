@@ -43,7 +43,32 @@ fn without_label<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option<Vec
         return None;
     }
     let without = |line| if is_blank(&line) { Some("") } else { unmistakable(line) };
-    lines.clone().map(without).collect::<Option<_>>().or_else(|| without_name(lines))
+    let unmistakable = lines.clone().map(without).collect::<Option<_>>();
+    unmistakable.or_else(|| without_name(lines.clone())).or_else(|| without_shared(lines))
+}
+
+/// Returns lines without the words that all of them begin with, as stern (`pod container `), Ray (`(pid=12, ip=10.0.0.1) `) and
+/// GitLab (`00O `) print them; `None` if there are fewer than three lines, or if what they share could be their own: a mark of
+/// lists, comments or JSON, or no letter.
+fn without_shared<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option<Vec<&'a str>> {
+    let written = lines.clone().filter(|line| !line.trim().is_empty());
+    // Of a line without a text after its label, the last space may have been cut.
+    let shared_by = |one: &'a str, other: &'a str| {
+        let end = one.char_indices().zip(other.chars().chain([' '])).find(|((_, a), b)| a != b);
+        &one[..end.map_or(one.len().min(other.len() + 1), |((at, _), _)| at)]
+    };
+    let longest = written.clone().max_by_key(|line| line.len())?;
+    if written.clone().count() < 3 {
+        return None;
+    }
+    let shared = written.fold(longest, shared_by);
+    let label = &shared[..shared.rfind(' ')? + 1];
+    let own = |c: char| "#{}\"'".contains(c);
+    let is_label = label.len() <= LONGEST
+        && !label.starts_with(['-', ' ', '['])
+        && label.contains(|c: char| c.is_ascii_alphabetic())
+        && !label.contains(own);
+    is_label.then(|| lines.map(|line| line.get(label.len()..).unwrap_or_default()).collect())
 }
 
 /// Returns lines without the number of a rank, or the name of a host or program, and the colon with which each begins; `None` if a
@@ -322,6 +347,9 @@ mod tests {
             "host: ",
             "Nov 27 10:00:00 node1 launcher[12]: ",
             "node1: [1,0]<stdout>: ",
+            "launcher-abcde launcher ",
+            "(run pid=1234, ip=10.0.0.1) ",
+            "2026-11-27T10:00:00.123456Z 00O ",
         ] {
             let labelled: String = text.lines().map(|line| format!("{label}{line}\n")).collect();
             assert_eq!(unlabelled(&labelled), text, "{label}");
@@ -343,6 +371,10 @@ mod tests {
             "dataset: {num_files_train: 8}",
             "train: [{a: 1}]\n\n",
             "- +a=1\n- +a=2\n",
+            "- a 1\n- a 2\n- a 3\n",
+            "# a 1\n# a 2\n# a 3\n",
+            "  a b: 1\n  a c: 2\n  a d: 3\n",
+            "a b: 1\na c: 2\n",
             "ranks,bytes,milliseconds\n2,8,1.0\n2,16,1.5\n",
             "[\n  [0],\n  [1]\n]\n",
             "\n \n",
