@@ -2,8 +2,8 @@
 //! resolve, their links have targets.
 //!
 //! Commands that begin with `forebay`, or with `cargo run --release --locked --`, run, page by page, in a scratch
-//! directory with copies of the repository's scenarios, recipes and data. Those of a block after the line `<!-- run short -->`, or `<!-- run short: N steps -->`,
-//! run on shortened scenarios, and those after `<!-- not run: reason -->` are only parsed; `page::REASONS` has the
+//! directory with copies of the repository's scenarios, recipes and data. Those of a block after the line `<!-- run short -->`, or
+//! `<!-- run short: N steps -->`, run on shortened scenarios and with few trials, and those after `<!-- not run: reason -->` are only parsed; `page::REASONS` has the
 //! reasons. A `toml` block that begins with `# NAME.toml: question?` is written to that file; another one is added to
 //! the scenario above it, if there is one on the page. A `text` block after commands is compared with what the last of
 //! them printed, where `…` stands for any lines, and a figure that the guide shows with the one that a command has
@@ -61,8 +61,9 @@ fn output(page: &Page, runs: &Runs, command: &str, place: &Path) -> Option<(Stri
             Some((command.to_owned(), printed))
         }
         Runs::Short(steps) => {
-            let shortened = Shortened::scenarios_of(&words(command), place, *steps);
-            print(page, command, place);
+            let words = words(command);
+            let shortened = Shortened::scenarios_of(&words, place, *steps);
+            print(page, &short::with_few_trials(command, &words), place);
             shortened.restore();
             // Figures of shortened scenarios are not those that the guide shows.
             let _ = fs::remove_dir_all(place.join("figures"));

@@ -6,6 +6,8 @@ use toml::{Table, Value};
 
 /// Maximum number of replications.
 const REPLICATIONS: i64 = 2;
+/// Limit on the time of a verdict's trials.
+const TRIALS: &str = "1 s";
 
 /// Scenarios that are shortened, with their texts before.
 pub(super) struct Shortened(Vec<(PathBuf, String)>);
@@ -33,6 +35,14 @@ impl Shortened {
         for (path, text) in self.0 {
             fs::write(path, text).expect("a scenario");
         }
+    }
+}
+
+/// Returns a command that simulates a scenario with a limit on the time of its verdict's trials; others as they are.
+pub(super) fn with_few_trials(command: &str, words: &[String]) -> String {
+    match words.iter().any(|word| word == "run") {
+        true => format!("{command} --verdict-time '{TRIALS}'"),
+        false => command.to_owned(),
     }
 }
 
