@@ -22,9 +22,10 @@ pub enum ImportFrom {
     #[command(after_help = "\
 Examples:
   forebay import kineto trace.json
-  forebay import kineto trace.json.gz --batch 64 --format csv --set job.batch=64 >> runs.csv
+  forebay import kineto a.json.gz --batch 64 --format csv --set job.batch=64 > runs.csv
+  forebay import kineto b.json.gz --batch 32 --format csv --set job.batch=32 | tail -n +2 >> runs.csv
 
-The CSV row is one that `forebay validate --measured` reads; --set adds the scenario's keys to it.")]
+`forebay validate --measured runs.csv` reads such rows; --set adds the scenario's keys to them.")]
     Kineto(Kineto),
     /// A workload of DLIO or MLPerf Storage: converted into a scenario with the same load on storage
     #[command(after_help = "\

@@ -47,7 +47,8 @@ fn dlio(wanted: &Dlio, quiet: bool) -> Result<(), Failure> {
             wanted.accelerators, wanted.hosts
         )));
     }
-    let texts = files.iter().map(|file| input::text_or_standard_input(Path::new(file)));
+    let texts =
+        files.iter().map(|file| input::text_or_standard_input(Path::new(file), input::WRITTEN));
     let texts = texts.collect::<Result<Vec<_>, _>>()?;
     let given = Given { files: &files, texts: &texts, overrides: &overrides };
     let workload = dlio::read(&texts, &overrides).map_err(|error| given.refuse(&error))?;
@@ -218,7 +219,7 @@ fn training(trace: &Trace, wanted: &Kineto) -> Option<Training> {
         samples_per_second: wanted
             .batch
             .filter(|_| sum > 0.0)
-            .map(|batch| f64::from(batch) * steps.len() as f64 / sum),
+            .map(|batch| f64::from(batch) * trace.ranks.len() as f64 * steps.len() as f64 / sum),
     })
 }
 

@@ -53,7 +53,7 @@ fn read(
     quiet: bool,
 ) -> Result<Vec<Sample>, Failure> {
     let name = input::name(file);
-    let text = input::text_or_standard_input(file)?;
+    let text = input::text_or_standard_input(file, input::RECORDED)?;
     let own = match of {
         Benchmark::NcclTests => FileKind::NcclTests,
         Benchmark::Osu => FileKind::Osu,

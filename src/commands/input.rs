@@ -2,8 +2,8 @@
 
 use super::Failure;
 use crate::input::shown;
-use crate::input::{self, Capped, FileKind, InputError, WRITTEN};
-pub(super) use crate::input::{RECORDED, TRACED};
+use crate::input::{self, Capped, FileKind, InputError};
+pub(super) use crate::input::{RECORDED, TRACED, WRITTEN};
 use crate::input::{ROWS, Records};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
@@ -42,9 +42,9 @@ pub(super) fn name(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { shown(path) }
 }
 
-/// Returns the text of a file within the size limit of files written by hand. The path `-` stands for standard input.
-pub(super) fn text_or_standard_input(path: &Path) -> Result<String, Failure> {
-    if path == Path::new("-") { standard_input() } else { text(path) }
+/// Returns the text of a file of at most `most` bytes. The path `-` stands for standard input.
+pub(super) fn text_or_standard_input(path: &Path, most: u64) -> Result<String, Failure> {
+    if path == Path::new("-") { standard_input_within(most) } else { text_within(path, most) }
 }
 
 /// Returns the text of a file within the size limit of files written by hand.
@@ -73,7 +73,11 @@ pub(super) fn text_if_there(path: &Path, most: u64) -> Result<Option<String>, Fa
 
 /// Reads standard input to its end; an error if it is no text or longer than files written by hand may be.
 pub(super) fn standard_input() -> Result<String, Failure> {
-    let read = Capped::new(io::stdin().lock(), WRITTEN).text();
+    standard_input_within(WRITTEN)
+}
+
+fn standard_input_within(most: u64) -> Result<String, Failure> {
+    let read = Capped::new(io::stdin().lock(), most).text();
     read.map_err(|error| match error {
         InputError::System(error) => Failure::Input(format!("cannot read standard input: {error}")),
         other => Failure::Input(format!("cannot use standard input: {other}; {}", other.remedy())),

@@ -326,6 +326,10 @@ fn create_named(target: &Path, ending: &str) -> io::Result<(PathBuf, File)> {
     let path = beside(target, ending);
     // Fails if anything has this name, even a link.
     let file = File::create_new(&path)?;
+    // The new file replaces `target`: whoever could not read that cannot read this.
+    if let Ok(before) = fs::metadata(target) {
+        file.set_permissions(before.permissions()).ok();
+    }
     Ok((path, file))
 }
 

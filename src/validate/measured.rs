@@ -37,6 +37,9 @@ pub enum MeasuredError {
          the scenario's keys"
     )]
     Nothing,
+    /// There is a header and nothing else.
+    #[error("the file has a header but no rows; write a row for each run that was measured")]
+    NoRows,
     /// A cell cannot be used.
     #[error("line {line}, column `{column}`: {what}")]
     Cell {
@@ -69,7 +72,7 @@ const MOST_BYTES: usize = 64 << 20;
 /// # Errors
 /// With line and column of the first cell that cannot be used.
 pub fn read_measured(from: impl Read) -> Result<Vec<MeasuredRow>, MeasuredError> {
-    let mut reader = csv::Reader::from_reader(from);
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(from);
     let header = reader.headers()?.clone();
     once_each(&header)?;
     if !header.iter().any(|name| name == "samples_per_second" || name == "step_time") {
@@ -91,12 +94,15 @@ pub fn read_measured(from: impl Read) -> Result<Vec<MeasuredRow>, MeasuredError>
         }
         rows.push(row(&header, &record)?);
     }
+    if rows.is_empty() {
+        return Err(MeasuredError::NoRows);
+    }
     Ok(rows)
 }
 
 /// Checks that no column comes twice.
 fn once_each(header: &csv::StringRecord) -> Result<(), MeasuredError> {
-    let names: Vec<&str> = header.iter().map(str::trim).collect();
+    let names: Vec<&str> = header.iter().collect();
     for (at, name) in names.iter().enumerate() {
         if let Some(first) =
             names[..at].iter().position(|before| before == name && !name.is_empty())
@@ -186,9 +192,9 @@ impl MeasuredRow {
             (Some((_, scale)), _, None) | (_, Some((_, scale)), None) => {
                 let (rate, expected) =
                     (self.samples_per_second.unwrap_or(0.0), samples / predicted);
-                let factor = if off > 1.0 { scale } else { 1.0 / scale };
+                let factor = if off > 1.0 { 1.0 / scale } else { scale };
                 let what = format!(
-                    "{rate} fits the predicted {expected:.4} samples/s only times {factor}; write samples per second"
+                    "{rate} is about {factor} times the predicted {expected:.4} samples/s; write samples per second"
                 );
                 refuse("samples_per_second", what)
             }
@@ -329,6 +335,10 @@ mod tests {
                 "{error}"
             );
         }
+        // Spaces around names change nothing.
+        let rows = read("samples_per_second, use, stall\n1000,fit,0.5\n").expect("rows");
+        assert_eq!((rows[0].used, rows[0].stall), (Use::Fit, Some(0.5)));
+        assert!(wrong("step_time\n").contains("a header but no rows"));
         assert!(wrong("step_time,stall\n1,35\n").contains("write 0.25 for 25 %"));
     }
 
@@ -375,10 +385,10 @@ mod tests {
         // In thousands of samples, and per millisecond.
         let error = rate("0.64").expect_err("thousands");
         assert!(
-            error.contains("column `samples_per_second`") && error.contains("times 1000;"),
+            error.contains("column `samples_per_second`") && error.contains("about 0.001 times"),
             "{error}"
         );
-        assert!(rate("640000").expect_err("per 1000 s").contains("times 0.001;"));
+        assert!(rate("640000").expect_err("per 1000 s").contains("about 1000 times"));
     }
 
     #[test]

@@ -134,6 +134,14 @@ fn invalid_dlio_workloads_are_refused_with_their_key() {
     };
     assert_eq!(refused("{}", &[]), DlioError::NoWorkload.to_string());
     assert!(refused("a: [1", &[]).starts_with("not YAML"));
+    let twice = refused("dataset: {}\ntrain: {epochs: 1}\ntrain: {epochs: 2}\n", &[]);
+    assert!(
+        twice.contains("`train` is there twice; keep one of them") && !twice.contains("Policy"),
+        "{twice}"
+    );
+    let only_read = "workflow: {train: False, checkpoint: True}\nmodel: {model_size: 1000}\n\
+                     checkpoint: {num_checkpoints_write: 0, num_checkpoints_read: 10}\n";
+    assert!(refused(only_read, &[]).contains("only reads checkpoints"));
     let base = "dataset: {}\ntrain: {}\n";
     assert!(refused(base, &["read_threads"]).contains("is no override"));
     assert!(refused(base, &["++workload..=3"]).contains("is no override"));

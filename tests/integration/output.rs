@@ -1,7 +1,9 @@
 //! Outputs that fail: full disks, missing directories, closed pipes.
 
 use crate::support::{Place, forebay};
+use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -261,13 +263,17 @@ fn a_sweep_ends_quietly_when_its_reader_closes_the_pipe() {
 }
 
 #[test]
-fn an_existing_output_file_is_replaced_and_no_temporary_file_remains() {
+fn an_existing_output_file_is_replaced_with_its_permissions_and_no_temporary_file_remains() {
     let place = Place::new();
     place.write("r.json", "old");
+    let own = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(place.path("r.json"), own).expect("ours");
     let arguments = ["run", "s.toml", "--format", "json", "--output", "r.json"];
     place.forebay(&arguments).assert().success();
     assert!(serde_json::from_slice::<serde_json::Value>(&place.read("r.json")).is_ok());
     assert_eq!(place.files(), ["r.json", "s.toml"]);
+    let mode = fs::metadata(place.path("r.json")).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]

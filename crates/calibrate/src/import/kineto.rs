@@ -34,6 +34,14 @@ pub enum TraceError {
     /// The file is not valid JSON, or not a PyTorch trace.
     #[error("not a PyTorch trace: {0}")]
     Malformed(serde_json::Error),
+    /// The file ends before the trace does.
+    #[error(
+        "the file ends within the trace, in line {line}; export it again: the program may have ended while it wrote"
+    )]
+    Cut {
+        /// Last line, from 1.
+        line: usize,
+    },
     /// The file cannot be read, or exceeds the limits for memory.
     #[error("{inner}; {}", inner.remedy())]
     Unreadable {
@@ -58,6 +66,10 @@ impl From<serde_json::Error> for TraceError {
     fn from(error: serde_json::Error) -> TraceError {
         match error.is_io() {
             true => TraceError::Unreadable { inner: InputError::from_reader(error.into()) },
+            // An empty file is none that was cut off.
+            false if error.is_eof() && (error.line(), error.column()) != (1, 0) => {
+                TraceError::Cut { line: error.line() }
+            }
             false => TraceError::Malformed(error),
         }
     }
@@ -86,7 +98,7 @@ pub fn read(mut from: impl BufRead) -> Result<Trace, TraceError> {
     let spans = if start.starts_with(&[0x1f, 0x8b]) {
         // A small compressed file may expand to a thousand times its size.
         parsed(Capped::new(MultiGzDecoder::new(from), TRACED))?
-    } else if is_utf16(start) || label::hide_json(start) {
+    } else if is_utf16(start) || label::has_labelled_json(start) {
         // Whether all lines carry labels is known only when all are read.
         let text = Capped::new(from, RECORDED).text();
         let text = text.map_err(|inner| TraceError::Unreadable { inner })?;
@@ -186,6 +198,25 @@ mod tests {
         let steps = steps(&trace(&events.join(",")));
         let found: Vec<_> = steps.iter().map(|s| (s.number, s.seconds, s.waiting)).collect();
         assert_eq!(found, [(0, 1e-3, 0.25e-3), (1, 2e-3, 0.25e-3)]);
+        let notes = traced(&events).notes;
+        assert!(notes[0].contains("steps are counted from wait to wait"), "{notes:?}");
+    }
+
+    #[test]
+    fn activation_checkpointing_hides_no_wait_of_annotated_steps() {
+        // The backward pass has a thread of its own, which computes the forward pass again: more operators than the loop's.
+        let again = (0..500).map(|n| operator(2, 1e3 * f64::from(n)));
+        let events: Vec<String> = training(5, 1).into_iter().chain(again).collect();
+        let found = traced(&events);
+        assert_eq!(found.unknown, None);
+        assert!((found.ranks[0][0].waiting - 0.03).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_trace_that_ends_early_is_refused_with_its_last_line() {
+        let whole = trace(&training(3, 1).join(",\n"));
+        let error = read(&whole.as_bytes()[..whole.len() - 40]).expect_err("cut").to_string();
+        assert!(error.contains("the file ends within the trace, in line"), "{error}");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 /// Longest label up to its last sign: `Fri Nov 27 10:00:00 2026[prterun-host-123@1,15]<stdout>` and a long host name [B].
-const LONGEST: usize = 200;
+const LONGEST_LABEL: usize = 200;
 /// Most labels before a line: of a launcher, a container, a collector of logs, with the time of each.
-const MOST: usize = 8;
+const MOST_LABELS: usize = 8;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -15,7 +15,7 @@ const MONTHS: [&str; 12] =
 pub(super) fn unlabelled(text: &str) -> Cow<'_, str> {
     let text = plain(text);
     let Some(mut lines) = without_label(text.lines()) else { return text };
-    for _ in 1..MOST {
+    for _ in 1..MOST_LABELS {
         let Some(shorter) = without_label(lines.iter().copied()) else { break };
         lines = shorter;
     }
@@ -23,8 +23,8 @@ pub(super) fn unlabelled(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns whether JSON stands behind labels or colours in a file that begins with these bytes.
-pub(super) fn hide_json(start: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(&start[..start.len().min(2 * LONGEST)]);
+pub(super) fn has_labelled_json(start: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(&start[..start.len().min(2 * LONGEST_LABEL)]);
     let line = text.trim_start_matches('\u{feff}').trim_start().lines().next().unwrap_or_default();
     !begins_json(line) && begins_json(&unlabelled(line))
 }
@@ -47,9 +47,8 @@ fn without_label<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option<Vec
     unmistakable.or_else(|| without_name(lines.clone())).or_else(|| without_shared(lines))
 }
 
-/// Returns lines without the words that all of them begin with, as stern (`pod container `), Ray (`(pid=12, ip=10.0.0.1) `) and
-/// GitLab (`00O `) print them; `None` if there are fewer than three lines, or if what they share could be their own: a mark of
-/// lists, comments or JSON, or no letter.
+/// Returns lines without the words that all of them begin with, as stern prints them (`pod container `); `None` if there are fewer
+/// than three lines, or if these words may be data: numbers, or with marks of lists, comments or JSON.
 fn without_shared<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option<Vec<&'a str>> {
     let written = lines.clone().filter(|line| !line.trim().is_empty());
     // Of a line without a text after its label, the last space may have been cut.
@@ -63,11 +62,11 @@ fn without_shared<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option<Ve
     }
     let shared = written.fold(longest, shared_by);
     let label = &shared[..shared.rfind(' ')? + 1];
-    let own = |c: char| "#{}\"'".contains(c);
-    let is_label = label.len() <= LONGEST
+    let of_data = |c: char| "#{}\"'".contains(c);
+    let is_label = label.len() <= LONGEST_LABEL
         && !label.starts_with(['-', ' ', '['])
         && label.contains(|c: char| c.is_ascii_alphabetic())
-        && !label.contains(own);
+        && !label.contains(of_data);
     is_label.then(|| lines.map(|line| line.get(label.len()..).unwrap_or_default()).collect())
 }
 
@@ -82,10 +81,8 @@ fn without_name<'a>(lines: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>
             return Some("");
         }
         let (name, rest) = name(line)?;
-        let is_digit = |c: &char| c.is_ascii_digit();
-        let letters = |of: &'a str| of.chars().filter(move |c| !is_digit(c));
         written += 1;
-        letters(names.get_or_insert(name)).eq(letters(name)).then_some(rest)
+        are_alike(names.get_or_insert(name), name).then_some(rest)
     };
     let shorter = lines.map(&mut without).collect::<Option<Vec<_>>>()?;
     let digit = names?.contains(|c: char| c.is_ascii_digit());
@@ -97,7 +94,7 @@ fn name(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
     let (name, rest) = match split_near(line, ": ") {
         Some(split) => split,
-        None => (line.trim_end().strip_suffix(':').filter(|name| name.len() <= LONGEST)?, ""),
+        None => (line.trim_end().strip_suffix(':').filter(|name| name.len() <= LONGEST_LABEL)?, ""),
     };
     let mut words = name.split_whitespace().skip(1);
     let number = |word: &str| word.parse::<u32>().is_ok() || word.ends_with(']');
@@ -107,9 +104,9 @@ fn name(line: &str) -> Option<(&str, &str)> {
     (few && fine).then_some((name, rest))
 }
 
-/// Splits a line at the first `separator` in its first [`LONGEST`] bytes.
+/// Splits a line at the first `separator` in its first [`LONGEST_LABEL`] bytes.
 fn split_near<'a>(line: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
-    let at = line[..line.floor_char_boundary(LONGEST)].find(separator)?;
+    let at = line[..line.floor_char_boundary(LONGEST_LABEL)].find(separator)?;
     Some((&line[..at], &line[at + separator.len()..]))
 }
 
@@ -150,11 +147,28 @@ fn after_escape(part: &str) -> &str {
 /// (`0:`), PALS (`node1 0:`), torchrun (`[rank0]:`), kubectl (`[pod/name/container]`), Docker Compose (`name-1  |`), GitHub Actions
 /// and `docker logs -t` (the time).
 pub(super) fn bare(line: &str) -> &str {
-    let mut rest = line.trim();
-    while let Some(shorter) = unmistakable(rest).or_else(|| named(rest)) {
-        rest = shorter.trim();
+    named_and_bare(line).1
+}
+
+/// Returns the name in the labels of a line (`node1 0` of `node1 0: `), which is empty if they have none, and the line without its
+/// labels.
+pub(super) fn named_and_bare(line: &str) -> (&str, &str) {
+    let (mut said, mut rest) = ("", line.trim());
+    loop {
+        if let Some(shorter) = unmistakable(rest) {
+            rest = shorter.trim();
+        } else if let Some((name, shorter)) = named(rest) {
+            (said, rest) = (name, shorter.trim());
+        } else {
+            return (said, rest);
+        }
     }
-    rest
+}
+
+/// Returns whether two names differ in nothing but digits, as those of ranks, hosts and pods do.
+pub(super) fn are_alike(one: &str, other: &str) -> bool {
+    let letters = |of: &'_ str| of.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    letters(one) == letters(other)
 }
 
 /// Returns what follows a label that no table or configuration begins with, after one space.
@@ -163,7 +177,9 @@ fn unmistakable(line: &str) -> Option<&str> {
         .or_else(|| in_brackets(line))
         .or_else(|| by_compose(line))
         .or_else(|| by_github(line))
-        .or_else(|| after_time(line))?;
+        .or_else(|| by_gitlab(line))
+        .or_else(|| after_time(line))
+        .or_else(|| by_ray(line))?;
     Some(rest.strip_prefix(' ').unwrap_or(rest))
 }
 
@@ -214,6 +230,25 @@ fn by_github(line: &str) -> Option<&str> {
     rest.starts_with(|c: char| c.is_ascii_digit()).then(|| after_time(rest))?
 }
 
+/// Strips the time, the number of a stream, and `O` or `E` for standard output or error, as GitLab prints them: `… 00O `.
+fn by_gitlab(line: &str) -> Option<&str> {
+    let rest = after_time(line)?.strip_prefix(' ')?;
+    let (stream, rest) = rest.split_at_checked(3)?;
+    let number = stream.strip_suffix(['O', 'E'])?;
+    let fine = number.chars().all(|c| c.is_ascii_digit())
+        && (rest.is_empty() || rest.starts_with([' ', '+']));
+    fine.then(|| rest.strip_prefix('+').unwrap_or(rest))
+}
+
+/// Strips the name and the process of a task of Ray: `(run pid=12, ip=10.0.0.1) `.
+fn by_ray(line: &str) -> Option<&str> {
+    let (label, rest) = split_near(line.strip_prefix('(')?, ")")?;
+    let process = label.split_once("pid=")?.1;
+    let fine = process.starts_with(|c: char| c.is_ascii_digit())
+        && (rest.is_empty() || rest.starts_with(' '));
+    fine.then_some(rest)
+}
+
 /// Strips a date with its time: of RFC 3339, of syslog (`Nov 27 10:00:00`), or of C (`Fri Nov 27 10:00:00 2026`).
 fn after_time(line: &str) -> Option<&str> {
     let (first, rest) = word(line)?;
@@ -259,11 +294,11 @@ fn is_time(word: &str) -> bool {
 }
 
 /// Strips `0:`, `node1 0:`, `host program[12]:` before a comment or a number; other words before a colon are text of the log.
-fn named(line: &str) -> Option<&str> {
+fn named(line: &str) -> Option<(&str, &str)> {
     // Messages name a place in a file so: `file.c:12: `.
-    let (_, rest) = name(line).filter(|(name, _)| !name.contains(':'))?;
+    let (name, rest) = name(line).filter(|(name, _)| !name.contains(':'))?;
     let starts = rest.trim_start().starts_with(|c: char| c == '#' || c.is_ascii_digit());
-    starts.then_some(rest)
+    starts.then_some((name, rest))
 }
 
 #[cfg(test)]
@@ -292,6 +327,10 @@ mod tests {
             "bench\tRun nccl-tests / all (2)\t2026-11-27T10:00:00.1234567Z ",
             "bench\tUNKNOWN STEP\t\u{feff}2026-11-27T10:00:00.1234567Z ",
             "Nov 27 10:00:00 node1 launcher[12]: ",
+            "2026-11-27T10:00:00.123456Z 00O ",
+            "2026-11-27T10:00:00.123456Z 01E+",
+            "(run pid=1234, ip=10.0.0.1) ",
+            "(pid=1235) ",
             "launcher-1  | ",
             "launcher_1 | ",
             "0: ",
@@ -386,7 +425,7 @@ mod tests {
     #[test]
     fn a_line_of_many_labels_is_read_in_time_that_grows_with_its_length() {
         let line = format!("{}x", "[0] ".repeat(1 << 17));
-        assert_eq!(unlabelled(&line).len(), line.len() + 1 - 4 * MOST);
+        assert_eq!(unlabelled(&line).len(), line.len() + 1 - 4 * MOST_LABELS);
         assert_eq!(bare(&line), "x");
     }
 
@@ -396,7 +435,7 @@ mod tests {
             ["[0] ", "\u{feff}\x1b[32m", "node1: ", "<stdout>:", "a\tb\t2026-11-27T10:00:00Z "]
         {
             for json in ["{\"a\": 1}", "[{", "[\n", "[ {"] {
-                assert!(hide_json(format!("{label}{json}").as_bytes()), "{label}{json}");
+                assert!(has_labelled_json(format!("{label}{json}").as_bytes()), "{label}{json}");
             }
         }
         for text in [
@@ -408,7 +447,7 @@ mod tests {
             "",
             "\u{feff}{",
         ] {
-            assert!(!hide_json(text.as_bytes()), "{text}");
+            assert!(!has_labelled_json(text.as_bytes()), "{text}");
         }
     }
 }

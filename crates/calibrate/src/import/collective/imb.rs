@@ -3,8 +3,8 @@
 use super::TableError;
 use super::kind::Collective;
 use super::row::{Row, Rows};
-use super::text::{count, is_row, number, unit, words};
-use crate::import::label::bare;
+use super::text::{count, is_row, number, unit, whole_row, words};
+use crate::import::label::{are_alike, named_and_bare};
 
 /// Positions of the columns in a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,22 +14,27 @@ struct Columns {
     /// Unit of the time column [s].
     unit: f64,
     repetitions: Option<usize>,
+    /// Deviation of the results, if they were checked; 0 where they were right.
+    defects: Option<usize>,
     all: usize,
 }
 
 /// The table that the current row belongs to.
 #[derive(Debug, Clone, Copy, Default)]
-struct Table {
+struct Table<'a> {
     collective: Option<Collective>,
     ranks: Option<u32>,
     columns: Option<Columns>,
+    /// The name in the label of the header.
+    name: &'a str,
     skipped: bool,
 }
 
 pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let mut table = Table::default();
     for (line, text) in (1..).zip(text.lines()) {
-        let words = words(bare(text));
+        let (name, text) = named_and_bare(text);
+        let words = words(text);
         match words[..] {
             ["Benchmarking", name, ..] => {
                 let collective = Collective::named(name);
@@ -43,19 +48,21 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
                 table.ranks = Some(ranks_of(ranks, line)?);
             }
             [first, ..] if first.trim_start_matches('#') == "bytes" => {
-                table.columns = columns_of(&words);
+                (table.columns, table.name) = (columns_of(&words), name);
                 if table.columns.is_none() && !table.skipped {
                     rows.leave_out("a table without the time of one operation");
                 }
             }
-            _ => row(line, &words, table, rows)?,
+            _ if are_alike(name, table.name) => row(line, &words, table, rows)?,
+            _ => {}
         }
     }
     Ok(())
 }
 
 fn ranks_of(word: &str, line: usize) -> Result<u32, TableError> {
-    word.parse().map_err(|_| {
+    // With `-map`, the order of the ranks follows: `4; rank order (rowwise):`.
+    word.trim_end_matches(';').parse().map_err(|_| {
         let what = format!("`{word}` is no number of processes");
         TableError::at(line, what, "write a whole number")
     })
@@ -69,29 +76,30 @@ fn columns_of(words: &[&str]) -> Option<Columns> {
     };
     let time = ["t_max[", "t[", "t_avg["].into_iter().find_map(find)?;
     let unit = unit(words[time])?;
-    let repetitions = find("repetitions");
-    Some(Columns { bytes: find("bytes")?, time, unit, repetitions, all: words.len() })
+    let (repetitions, defects) = (find("repetitions"), find("defects"));
+    Some(Columns { bytes: find("bytes")?, time, unit, repetitions, defects, all: words.len() })
 }
 
-fn row(line: usize, words: &[&str], table: Table, rows: &mut Rows<'_>) -> Result<(), TableError> {
+fn row(
+    line: usize,
+    words: &[&str],
+    table: Table<'_>,
+    rows: &mut Rows<'_>,
+) -> Result<(), TableError> {
     let Some(columns) = table.columns.filter(|_| !table.skipped) else { return Ok(()) };
     if !is_row(words) {
         return Ok(());
     }
-    if words.len() != columns.all {
-        let what = format!("the row has {} columns, its header {}", words.len(), columns.all);
-        return Err(TableError::at(line, what, "join it with the rest of the row, or remove it"));
-    }
-    let collective = rows.collective(line, table.collective)?;
-    let ranks = rows.ranks(line, collective, table.ranks)?;
-    let parts = if collective.per_rank() { f64::from(ranks) } else { 1.0 };
-    rows.add(Row {
+    whole_row(words, columns.all, line)?;
+    let defects = columns.defects.map(|column| number(words, column, line)).transpose()?;
+    rows.add_mpi(Row {
         line,
         collective: table.collective,
         ranks: table.ranks,
-        bytes: number(words, columns.bytes, line)? * parts,
+        bytes: number(words, columns.bytes, line)?,
         seconds: number(words, columns.time, line)? * columns.unit,
         operations: columns.repetitions.map(|column| count(words, column, line)).transpose()?,
+        excluded: defects.filter(|of| *of > 0.0).map(|of| format!("results were off by {of}")),
         ..Row::default()
     })
 }

@@ -4,8 +4,8 @@ use super::TableError;
 use super::kind::Collective;
 use super::ranks::Ranks;
 use super::row::{Row, Rows};
-use super::text::{begins_with_counts, is_number, number, words};
-use crate::import::label::bare;
+use super::text::{begins_with_counts, is_number, number, whole_row, words};
+use crate::import::label::{are_alike, named_and_bare};
 
 /// Names of the programs of nccl-tests. A name that contains another name comes before it, because the first match counts.
 const PROGRAMS: [(&str, Collective); 9] = [
@@ -25,11 +25,10 @@ const CONCLUDED: &str = "Collective test concluded";
 /// Note on a table with deviations.
 const DEVIATIONS: &str = "the column `error` is the largest deviation of a result, as nccl-tests printed until August 2022, \
                           not a number of wrong results";
-/// Smallest algorithm bandwidth for which the ratio of the bandwidths is checked [GB/s]. Lower bandwidths are too coarse for the
-/// check, as only two decimals are printed.
-const TELLING: f64 = 2.0;
-/// Largest accepted relative error of the ratio of the bandwidths.
+/// Largest accepted relative error of a ratio of printed figures, beyond their rounding.
 const RATIO: f64 = 0.05;
+/// Rounding of a printed bandwidth [GB/s].
+const ROUNDING: f64 = 0.005;
 
 /// Returns the operation of the program of nccl-tests that a line names; `None` if the line names no such program.
 pub(super) fn program(line: &str) -> Option<Collective> {
@@ -49,20 +48,38 @@ struct Columns {
     all: usize,
 }
 
+/// Number of columns of each half of a row: time, two bandwidths, errors.
+const HALF: usize = 4;
+/// What stands for a time that was not measured.
+const NO_TIME: &str = "N/A";
+
+impl Columns {
+    /// Returns whether the first half of a row is blank, as with an in-place run only.
+    fn lacks_half(&self, words: &[&str]) -> bool {
+        self.times.len() == 2 && words.len() + HALF == self.all
+    }
+}
+
 /// State of the table that is being read.
 #[derive(Debug, Default)]
 struct Table {
     collective: Option<Collective>,
     ranks: Ranks,
     columns: Option<Columns>,
+    /// The name in the label of the header.
+    name: String,
     /// Whether the table was printed by an unknown program; its rows are then left out.
     skipped: bool,
 }
 
 pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let mut table = Table::default();
+    // Older versions name the program only after the table.
+    let is_end =
+        |(line, text): (usize, &str)| text.contains(CONCLUDED).then(|| (line, program(text)));
+    let ends: Vec<_> = (1..).zip(text.lines()).filter_map(is_end).collect();
     for (line, raw) in (1..).zip(text.lines()) {
-        let bare = bare(raw);
+        let (name, bare) = named_and_bare(raw);
         let words = words(bare);
         if bare.contains(STARTING) {
             table = Table { collective: program(bare), ..Table::default() };
@@ -75,15 +92,19 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
         } else if let Some(found) = program(bare) {
             table.collective = Some(found);
         } else if words.first() == Some(&"Using") {
+            if table.ranks.are_closed() {
+                // The program that was named before has ended.
+                table.collective = None;
+            }
             table.ranks = Ranks::default();
         } else if words.first() == Some(&"Rank") && words.contains(&"device") {
             table.ranks.read(line, &words);
         } else if words.len() > 2 && words[..2] == ["size", "count"] {
             table.columns = Some(columns_of(&words, line)?);
-            // Older versions name the program only after the table.
-            let later = || text.lines().skip(line).find(|later| later.contains(CONCLUDED));
-            table.collective = table.collective.or_else(|| program(later()?));
-        } else if begins_with_counts(&words, 2) {
+            name.clone_into(&mut table.name);
+            let later = || ends.get(ends.partition_point(|(end, _)| *end <= line));
+            table.collective = table.collective.or_else(|| later()?.1);
+        } else if begins_with_counts(&words, 2) && are_alike(name, &table.name) {
             row(line, words, &mut table, rows)?;
         }
     }
@@ -119,17 +140,24 @@ fn row(
     {
         words.insert(blank, "");
     }
-    // With `-S`, the time of day follows the columns.
-    if words.len() < columns.all {
-        let what = format!("the row has {} columns, its header {}", words.len(), columns.all);
-        return Err(TableError::at(line, what, "join it with the rest of the row, or remove it"));
+    if columns.lacks_half(&words) {
+        rows.leave_out("halves of rows without a time");
+        words.splice(columns.times[0]..columns.times[0], [NO_TIME; HALF]);
     }
+    // With `-S`, the time of day follows the columns.
+    whole_row(&words, columns.all.max(words.len()), line)?;
     table.ranks.close();
     let said = table.ranks.number(rows)?;
     let collective = rows.collective(line, table.collective)?;
     let ranks = rows.ranks(line, collective, said)?;
     for (half, time) in columns.times.iter().enumerate() {
+        if words[*time] == NO_TIME {
+            rows.leave_out("halves of rows without a time");
+            continue;
+        }
         let value = |offset: usize| number(&words, time + offset, line);
+        let (bytes, seconds) = (number(&words, 0, line)?, value(0)? * 1e-6);
+        check_bandwidth(line, [bytes, seconds, value(1)?])?;
         check_ratio(line, collective, ranks, [value(1)?, value(2)?])?;
         let of_type = columns.type_of.and_then(|at| words.get(at)).copied().unwrap_or_default();
         let error = words.get(time + 3).copied().unwrap_or_default();
@@ -137,8 +165,8 @@ fn row(
             line,
             collective: Some(collective),
             ranks: Some(ranks),
-            bytes: number(&words, 0, line)?,
-            seconds: value(0)? * 1e-6,
+            bytes,
+            seconds,
             labels: &[("buffers", if half == 0 { "out-of-place" } else { "in-place" })],
             excluded: columns.errors.excludes(error, of_type),
             ..Row::default()
@@ -158,7 +186,9 @@ pub(super) fn check_ratio(
     [algorithm, bus]: [f64; 2],
 ) -> Result<(), TableError> {
     let expected = collective.bus_factor(f64::from(ranks));
-    if algorithm < TELLING || ranks < 2 || ((bus / algorithm) / expected - 1.0).abs() < RATIO {
+    let accepted = RATIO + ROUNDING / algorithm + ROUNDING / bus;
+    let off = ((bus / algorithm) / expected - 1.0).abs();
+    if algorithm <= 0.0 || bus <= 0.0 || ranks < 2 || off < accepted {
         return Ok(());
     }
     let name = collective.name();
@@ -167,6 +197,19 @@ pub(super) fn check_ratio(
         bus / algorithm
     );
     Err(TableError::at(line, what, "correct --collective or --ranks, or mend the row"))
+}
+
+/// Checks that the size [B], the time [s] and the algorithm bandwidth [GB/s] of a row agree.
+fn check_bandwidth(line: usize, [bytes, seconds, algorithm]: [f64; 3]) -> Result<(), TableError> {
+    let found = bytes / seconds * 1e-9;
+    if algorithm <= 0.0
+        || seconds <= 0.0
+        || (found / algorithm - 1.0).abs() < RATIO + ROUNDING / algorithm
+    {
+        return Ok(());
+    }
+    let what = format!("algbw is {algorithm} GB/s, where the row's size and time give {found:.2}");
+    Err(TableError::at(line, what, "mend or remove the row"))
 }
 
 /// Meaning of the column of errors. Since version 2.13 (August 2022) its header is `#wrong`, and it counts wrong results. Before, its

@@ -141,8 +141,9 @@ fn old(kind: &str, deviations: [&str; 3]) -> String {
         format!("#   Rank  {rank} Pid  10{rank} on  node{} device  0 [0x07] X\n", rank / 2)
     });
     let header = "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n";
-    let rows = deviations.iter().zip(["1048576", "4194304", "8388608"]).map(|(deviation, size)| {
-        format!("{size} 2 {kind} sum 200.0 1.0 1.5 {deviation} 201.0 1.0 1.5 0e+00\n")
+    let sizes = [("1048576", 200, 201), ("4194304", 800, 804), ("8388608", 1600, 1608)];
+    let rows = deviations.iter().zip(sizes).map(|(deviation, (size, out, within))| {
+        format!("{size} 2 {kind} sum {out} 5.24 7.86 {deviation} {within} 5.22 7.83 0e+00\n")
     });
     let rows: String = rows.collect();
     format!(
@@ -212,6 +213,70 @@ fn rows_with_a_blank_reduction_are_read() {
     let found = imported(Benchmark::NcclTests, text, None);
     let row = |micro| row("allgather", 2.0, 1_048_576.0, micro);
     assert_eq!(rows(&found), [row(100.0), row(101.0)]);
+}
+
+#[test]
+fn rows_whose_size_time_and_bandwidths_contradict_each_other_are_refused() {
+    // System: an all-reduce over a slow network, 100 us for 110 kB. Expectation: the printed figures tell the number of ranks
+    // and a wrong time although bandwidths have two decimals.
+    let table = |ranks: usize, time: &str| {
+        let lines: String =
+            (0..ranks).map(|rank| format!("# Rank {rank} Pid 1 on a device 0\n")).collect();
+        format!(
+            "all_reduce_perf\n{lines}# size count type redop root time algbw busbw #wrong\n\
+             110000 27500 float sum -1 {time} 1.10 1.65 0\n"
+        )
+    };
+    let text = table(4, "100.0");
+    assert_eq!(
+        rows(&imported(Benchmark::NcclTests, &text, None)),
+        [row("allreduce", 4.0, 110_000.0, 100.0)]
+    );
+    let error = |text: &str| {
+        read(Benchmark::NcclTests, text, &wanted(None, None)).expect_err(text).to_string()
+    };
+    assert!(error(&table(3, "100.0")).contains("busbw is 1.500 of algbw"));
+    assert!(
+        error(&table(4, "50.0"))
+            .contains("algbw is 1.1 GB/s, where the row's size and time give 2.20")
+    );
+}
+
+#[test]
+fn a_table_of_another_program_does_not_take_the_name_of_the_program_before() {
+    let table = "# Using devices\n# Rank 0 Pid 1 on a device 0\n# Rank 1 Pid 1 on a device 1\n\
+                 # size count type redop root time algbw busbw #wrong\n\
+                 1048576 262144 float sum -1 100.0 10.49 10.49 0\n";
+    let text = format!("+ srun ./all_reduce_perf\n{table}{}", table.replace("sum", "none"));
+    let error =
+        read(Benchmark::NcclTests, &text, &wanted(None, None)).expect_err("a second program");
+    assert!(
+        error.to_string().contains("line 11: no line before this row names the collective"),
+        "{error}"
+    );
+}
+
+#[test]
+fn halves_of_rows_without_a_time_are_left_out() {
+    let table = |half: &str| {
+        format!(
+            "all_reduce_perf\n# Rank 0 Pid 1 on a device 0\n# Rank 1 Pid 1 on a device 1\n\
+             # size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n\
+             1048576 262144 float sum -1 {half} 100.0 10.49 10.49 0\n"
+        )
+    };
+    for half in ["", "N/A N/A N/A N/A"] {
+        let found = imported(Benchmark::NcclTests, &table(half), None);
+        assert_eq!(rows(&found), [row("allreduce", 2.0, 1_048_576.0, 100.0)], "{half}");
+        assert_eq!(found.samples[0].label("buffers"), "in-place");
+        assert_eq!(found.left_out, ["halves of rows without a time"]);
+    }
+}
+
+#[test]
+fn many_headers_are_read_in_time_that_grows_with_their_number() {
+    let text = "# size count type time algbw busbw error\n".repeat(1 << 16);
+    assert!(read(Benchmark::NcclTests, &text, &wanted(None, None)).is_err());
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use super::TableError;
 use super::kind::Collective;
 use super::row::{Row, Rows};
-use super::text::{count, is_row, number, unit, words};
-use crate::import::label::bare;
+use super::text::{count, is_row, number, unit, whole_row, words};
+use crate::import::label::{are_alike, named_and_bare};
 
 /// Positions of the columns in a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,16 +14,20 @@ struct Columns {
     /// Unit of the time column [s].
     unit: f64,
     iterations: Option<usize>,
+    /// Whether the results were right: `Pass` or `Fail`.
+    validation: Option<usize>,
     all: usize,
 }
 
 pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let mut collective = None;
+    // The columns of the current table, and the name in the label of its header.
     let mut columns = None;
     // Whether the current table is left out, until the next title.
     let mut skipped = false;
     for (line, text) in (1..).zip(text.lines()) {
-        let words = words(bare(text));
+        let (name, text) = named_and_bare(text);
+        let words = words(text);
         if let Some(title) = title(&words) {
             collective = Collective::named(&title).filter(|_| !title.is_empty());
             skipped = collective.is_none();
@@ -32,12 +36,13 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
                 rows.leave_out(format!("the table `{}`", words.join(" ")));
             }
         } else if is_header(&words) {
-            columns = columns_of(&words);
+            columns = columns_of(&words).map(|columns| (columns, name));
             if columns.is_none() && !skipped {
                 rows.leave_out("a table without the time of one operation");
             }
-        } else if let Some(columns) = columns.filter(|_| !skipped)
+        } else if let Some((columns, of_header)) = columns.filter(|_| !skipped)
             && is_row(&words)
+            && are_alike(name, of_header)
         {
             row(line, &words, columns, collective, rows)?;
         }
@@ -90,6 +95,7 @@ fn columns_of(words: &[&str]) -> Option<Columns> {
         time,
         unit,
         iterations: find("Iterations"),
+        validation: find("Validation"),
         all: names.len(),
     })
 }
@@ -101,19 +107,15 @@ fn row(
     said: Option<Collective>,
     rows: &mut Rows<'_>,
 ) -> Result<(), TableError> {
-    if words.len() != columns.all {
-        let what = format!("the row has {} columns, its header {}", words.len(), columns.all);
-        return Err(TableError::at(line, what, "join it with the rest of the row, or remove it"));
-    }
-    let collective = rows.collective(line, said)?;
-    let ranks = rows.ranks(line, collective, None)?;
-    let parts = if collective.per_rank() { f64::from(ranks) } else { 1.0 };
-    rows.add(Row {
+    whole_row(words, columns.all, line)?;
+    let failed = columns.validation.is_some_and(|at| words[at] == "Fail");
+    rows.add_mpi(Row {
         line,
         collective: said,
-        bytes: number(words, columns.size, line)? * parts,
+        bytes: number(words, columns.size, line)?,
         seconds: number(words, columns.time, line)? * columns.unit,
         operations: columns.iterations.map(|column| count(words, column, line)).transpose()?,
+        excluded: failed.then(|| "validation failed".to_owned()),
         ..Row::default()
     })
 }

@@ -35,6 +35,11 @@ impl Ranks {
         self.closed = true;
     }
 
+    /// Returns whether rows have followed the list.
+    pub(super) fn are_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Returns the number of ranks; `None` if no line named any. Notes lines that are missing.
     ///
     /// # Errors

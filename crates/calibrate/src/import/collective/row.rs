@@ -102,6 +102,14 @@ impl<'a> Rows<'a> {
         Err(TableError::at(line, what, format!("write 1 to {MOST_RANKS}")))
     }
 
+    /// Adds a row of an MPI benchmark: its size is that of one rank's part where each rank has a part of its own.
+    pub(super) fn add_mpi(&mut self, row: Row<'_>) -> Result<(), TableError> {
+        let collective = self.collective(row.line, row.collective)?;
+        let ranks = self.ranks(row.line, collective, row.ranks)?;
+        let parts = if collective.per_rank() { f64::from(ranks) } else { 1.0 };
+        self.add(Row { bytes: row.bytes * parts, ..row })
+    }
+
     /// Adds a row. Leaves out collectives of zero bytes, rows with one rank, and rows whose time was rounded to zero.
     pub(super) fn add(&mut self, row: Row<'_>) -> Result<(), TableError> {
         let collective = self.collective(row.line, row.collective)?;

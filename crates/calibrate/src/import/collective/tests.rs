@@ -51,6 +51,35 @@ const OSU: &str = "\
 ";
 
 #[test]
+fn numbers_that_other_programs_print_between_rows_are_no_rows() {
+    let osu = "# OSU MPI Allreduce Latency Test v7.5\n# Size Avg Latency(us)\n8 1.5\nNodes: 2\ngpu0: 34 61\n16 1.6\n";
+    let expected = |micro| [row("allreduce", 8.0, 8.0, micro), row("allreduce", 8.0, 16.0, 1.6)];
+    assert_eq!(rows(&imported(Benchmark::Osu, osu, Some(8))), expected(1.5));
+    // The labels of the table itself may differ in their digits.
+    let labelled: String =
+        osu.lines().zip(0..).map(|(line, n)| format!("node{n} 0: {line}\n")).collect();
+    let labelled = labelled.replace("node3 0: Nodes", "Nodes").replace("node4 0: gpu0", "gpu0");
+    assert_eq!(rows(&imported(Benchmark::Osu, &labelled, Some(8))), expected(1.5));
+    let imb = "# Benchmarking PingPong\n# #processes = 2; rank order (rowwise):\n#bytes #repetitions t[usec] Mbytes/sec\n\
+               8 1000 1.5 5.3\ngpu0: 34 61 300 1400\n";
+    assert_eq!(rows(&imported(Benchmark::Imb, imb, None)), [row("message", 2.0, 8.0, 1.5)]);
+}
+
+#[test]
+fn rows_that_a_benchmark_marks_as_wrong_are_excluded_from_fits() {
+    let osu = "# OSU MPI Allreduce Latency Test v7.5\n# Size Avg Latency(us) Validation\n8 5.1 Pass\n16 0.5 Fail\n";
+    let imb = "# Benchmarking Allreduce\n# #processes = 8\n\
+               #bytes #repetitions t_min[usec] t_max[usec] t_avg[usec] defects\n\
+               8 1000 4.0 5.1 4.5 0.00\n16 1000 0.3 0.5 0.4 1.00\n";
+    for (of, text) in [(Benchmark::Osu, osu), (Benchmark::Imb, imb)] {
+        let found = imported(of, text, (of == Benchmark::Osu).then_some(8));
+        let excluded: Vec<bool> =
+            found.samples.iter().map(|sample| sample.excluded.is_some()).collect();
+        assert_eq!(excluded, [false, true], "{of:?}");
+    }
+}
+
+#[test]
 fn osu_tables_of_all_versions_are_read_by_header() {
     let expected = [
         row("allreduce", 4.0, 4.0, 6.0),

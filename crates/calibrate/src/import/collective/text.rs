@@ -19,6 +19,15 @@ pub(super) fn is_row(words: &[&str]) -> bool {
     numbers > 0 && (numbers == words.len() || numbers > 1)
 }
 
+/// Checks that a row has as many columns as its header.
+pub(super) fn whole_row(words: &[&str], all: usize, line: usize) -> Result<(), TableError> {
+    if words.len() == all {
+        return Ok(());
+    }
+    let what = format!("the row has {} columns, its header {all}", words.len());
+    Err(TableError::at(line, what, "join it with the rest of the row, or remove it"))
+}
+
 /// Returns whether a line begins with at least `count` whole numbers, as rows do.
 pub(super) fn begins_with_counts(words: &[&str], count: usize) -> bool {
     words.len() >= count

@@ -34,7 +34,7 @@ pub(super) fn read(get: &Keys<'_>) -> Result<Checkpoints, DlioError> {
         None => named_size(get)?,
     };
     Ok(Checkpoints {
-        number: get.steps("checkpoint.num_checkpoints_write")?.unwrap_or(1),
+        number: number(get)?,
         bytes,
         each_rank: transformer.is_some() || all_ranks,
         every_rank_all: transformer.is_none() && all_ranks,
@@ -44,6 +44,18 @@ pub(super) fn read(get: &Keys<'_>) -> Result<Checkpoints, DlioError> {
             _ => get.number("checkpoint.time_between_checkpoints", 0.0)?,
         },
     })
+}
+
+/// Returns how many checkpoints are written; -1 is DLIO's default.
+fn number(get: &Keys<'_>) -> Result<u64, DlioError> {
+    const KEY: &str = "checkpoint.num_checkpoints_write";
+    match get.at(KEY) {
+        Some(value) if value.as_u64() == Some(0) => {
+            let remedy = "this workload only reads checkpoints, which forebay does not import";
+            Err(Keys::wrong(KEY, value, remedy))
+        }
+        _ => Ok(get.steps(KEY)?.unwrap_or(1)),
+    }
 }
 
 /// Returns the number of parameters of a transformer (`get_num_parameters`); `None` if the file does not describe its layers.

@@ -41,7 +41,7 @@ impl<'a> Keys<'a> {
         if self.of.get("data_reader").is_some() { "data_reader" } else { "reader" }
     }
 
-    fn wrong(key: &str, value: &Value, remedy: &str) -> DlioError {
+    pub(super) fn wrong(key: &str, value: &Value, remedy: &str) -> DlioError {
         DlioError::Value {
             key: key.to_owned(),
             value: value.to_string(),
@@ -148,7 +148,9 @@ impl<'a> Keys<'a> {
                 return Err(Self::wrong(&format!("{key}.type"), &kind.into(), remedy));
             }
         };
-        if times.mean() > 0.0 && times.cv().is_finite() && times.cv() >= 0.0 {
+        if times == Times::Constant(0.0)
+            || times.mean() > 0.0 && times.cv().is_finite() && times.cv() >= 0.0
+        {
             return Ok(times);
         }
         Err(Self::wrong(key, value, "write parameters whose mean is above 0"))

@@ -102,9 +102,20 @@ pub fn read(files: &[String], overrides: &[String]) -> Result<Workload, DlioErro
 
 fn parsed(file: usize, text: &str) -> Result<Value, DlioError> {
     serde_saphyr::from_str(text).map_err(|error| {
-        // The first line has the message; the other lines show the place.
+        // The first line has the message after its place; the other lines show the place again.
         let text = error.to_string();
-        let what = text.lines().next().unwrap_or_default().to_owned();
+        let first = text.lines().next().unwrap_or_default();
+        let what = first.strip_prefix("error: ").unwrap_or(first);
+        let what = what
+            .split_once(": ")
+            .filter(|(place, _)| place.starts_with("line "))
+            .map_or(what, |of| of.1);
+        let twice =
+            what.strip_prefix("duplicate mapping key: ").and_then(|rest| rest.split_once(','));
+        let what = match twice {
+            Some((key, _)) => format!("`{key}` is there twice; keep one of them"),
+            None => what.to_owned(),
+        };
         let line = error.location().and_then(|at| usize::try_from(at.line()).ok());
         DlioError::Malformed { file, line, what }
     })

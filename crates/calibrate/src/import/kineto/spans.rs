@@ -138,7 +138,14 @@ impl Spans {
             cut += steps.len() - whole.len();
             trace.ranks.push(whole.iter().map(|step| self.attributed(step)).collect());
         }
-        trace.unknown = self.unknown(&ranks);
+        trace.unknown = self.unknown(&ranks, annotated);
+        if !annotated && !ranks.is_empty() {
+            trace.notes.push(
+                "the trace has no `ProfilerStep#` spans: steps are counted from wait to wait for the DataLoader, also across the \
+                 ends of epochs"
+                    .to_owned(),
+            );
+        }
         if cut > 0 {
             let what = if cut == 1 { "the last step was" } else { "the last steps of ranks were" };
             trace.notes.push(format!("{what} cut off when the trace ended, and not counted"));
@@ -172,8 +179,8 @@ impl Spans {
         if short && idle { before } else { steps }
     }
 
-    /// Returns why the waits of the loop are not known.
-    fn unknown(&self, ranks: &[&[Span]]) -> Option<&'static str> {
+    /// Returns why the waits of the loop are not known. Where steps are `annotated`, their thread is the loop's.
+    fn unknown(&self, ranks: &[&[Span]], annotated: bool) -> Option<&'static str> {
         if self.waits.is_empty() {
             return Some("the trace has no DataLoader spans");
         }
@@ -190,7 +197,7 @@ impl Spans {
         let prefetches = |steps: &&[Span]| {
             let most = self.operators_of.values().max().copied().unwrap_or(0);
             let own = self.operators_of.get(&steps[0].thread).copied().unwrap_or(0);
-            2 * own < most && ranks.len() == 1
+            !annotated && 2 * own < most && ranks.len() == 1
         };
         match ranks {
             _ if !ranks.iter().all(waits) => Some(
