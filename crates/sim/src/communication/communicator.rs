@@ -168,7 +168,7 @@ impl CommunicatorRun {
     /// Prepares for new steps, none of which has begun.
     pub(crate) fn restart(&mut self) {
         self.current = Current::default();
-        self.progress.restart(&self.sequence, &self.ranks);
+        self.progress.restart(&self.sequence);
     }
 
     /// Cancels the current collective, so that the step can begin again.

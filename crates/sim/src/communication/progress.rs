@@ -1,7 +1,7 @@
 //! The progress of a communicator's ranks through the collectives of their steps.
 //!
-//! Collectives are counted in rounds. A round is the collectives of one training step, or, for model copies on whole batches,
-//! those of all steps from one exchange to the next.
+//! Collectives are counted in rounds. A round is the collectives of one training step, or, for learners that average their models,
+//! those of all steps from one average to the next.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use forebay_engine::Time;
 
-use super::sequence::{Ranks, Sequence};
+use super::sequence::Sequence;
 use crate::ids::{CollectiveId, DeviceId, IdVec};
 
 /// Progress of the collectives of each step whose collectives ranks have started. Ranks may be at different steps, but each does
@@ -96,16 +96,14 @@ impl StepProgress {
 
 impl Progress {
     /// Prepares for new steps, none of which has begun. If the collectives of several steps form one round, the next round
-    /// begins, with the collectives that count as started then.
-    pub(super) fn restart(&mut self, sequence: &Sequence, ranks: &Ranks) {
+    /// begins.
+    pub(super) fn restart(&mut self, sequence: &Sequence) {
         self.others.later.clear();
         self.others.before.restart(0, 0);
         if sequence.each_step {
             return self.now.restart(0, 0);
         }
         self.now.restart(1, sequence.number(0));
-        self.now.last.resize(sequence.given, (Time::ZERO, DeviceId::new(ranks.devices.first)));
-        self.now.started.resize(sequence.given, ranks.starters);
     }
 
     /// Returns the progress of `round`; `None` if no rank has started any of its collectives.

@@ -23,11 +23,8 @@ pub(crate) struct Ranks {
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
     pub(crate) collectives: Arc<Collectives>,
-    /// Whether `collectives` are those of each step; otherwise they are those of all steps from one exchange to the next.
+    /// Whether `collectives` are those of each step; otherwise they are those of all steps from one average of models to the next.
     pub(crate) each_step: bool,
-    /// Number of collectives that count as started at once: broadcasts from a root, which has all parameters at that time. Only
-    /// used if `collectives` are not those of each step.
-    pub(crate) given: u32,
     /// Maximum bytes of waiting collectives that are fused into one [B].
     pub(crate) fusion: u64,
 }

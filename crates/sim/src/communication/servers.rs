@@ -213,6 +213,12 @@ impl ServerRun {
         (worker.computed, worker.last) = (Some(now), device);
     }
 
+    /// Returns whether `worker` has all its gradients for the current exchange once it has those of `made` more buckets.
+    pub(crate) fn makes_last(&self, worker: u32, made: u32) -> bool {
+        let buckets = self.overhead.len() as u32;
+        self.workers[ModelId::new(worker)].makes_last(made, buckets)
+    }
+
     /// Records that `worker` has the gradients of `made` more buckets; returns the numbers of these buckets.
     pub(crate) fn made(&mut self, worker: u32, made: u32) -> Range<u32> {
         let buckets = self.overhead.len() as u32;

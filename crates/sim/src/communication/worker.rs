@@ -101,6 +101,11 @@ impl WorkerRun {
         round < self.informed
     }
 
+    /// Returns whether the model copy has computed all its `buckets` buckets once it has computed `number` more.
+    pub(super) fn makes_last(&self, number: u32, buckets: u32) -> bool {
+        self.made + number == buckets
+    }
+
     /// Records that the model copy has computed `number` more of its `buckets` buckets; returns the numbers of these new
     /// buckets.
     pub(super) fn makes(&mut self, number: u32, buckets: u32) -> Range<u32> {

@@ -21,6 +21,8 @@ pub(crate) enum State {
     AwaitingParameters,
     /// Computing.
     Busy,
+    /// Updating parameters or decompressing gradients.
+    Updating,
     /// Moving its model towards the reference model of its GPU, or waiting to do so.
     Averaging,
 }

@@ -34,8 +34,6 @@ pub(crate) enum ActivityId {
     Load(DeviceId),
     /// A transfer of a collective.
     Message(MessageId),
-    /// The update of a job copy's parameters at a root, or the decompression of its gradients on every device.
-    Update(JobId),
     /// The delay before a GPU, a worker of an exchange with parameter servers, pushes gradients.
     Push(ServerWorkerId),
     /// The transfer of a device's activations to the next part of a model, or of their gradients to the previous part (`back`).

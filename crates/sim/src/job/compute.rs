@@ -73,8 +73,13 @@ impl Jobs {
         open == 0
     }
 
-    /// Charges the step of device `d` up to `until`. Threads that have taken longer than a step takes have waited for cores first.
+    /// Charges the computation or the update of device `d` up to `until`. Threads that have taken longer than a step takes have waited for cores
+    /// first.
     pub(super) fn charge_step(&mut self, d: DeviceId, until: Time) {
+        if self.devices[d].account.state() == State::Updating {
+            let device = &mut self.devices[d];
+            return device.account.update(&mut self.jobs[device.job].steps, until);
+        }
         let threads = self.slots_of(d).and(self.devices[d].launching.as_ref());
         if let Some(CoreThreads { span, .. }) = threads.map(|launching| launching.threads) {
             let turn = Time(until.0.saturating_sub(span.0));
@@ -85,6 +90,7 @@ impl Jobs {
     }
 
     /// Returns the station of the cores that device `d` trains on, if they serve one thread after the other.
+    #[inline]
     fn slots_of(&self, d: DeviceId) -> Option<StationId> {
         self.jobs[self.devices[d].job].plan.threads?;
         self.cores_of(d)?.slots().map(|(station, _)| station)
@@ -147,6 +153,7 @@ impl Jobs {
     }
 
     /// Returns the shared GPU of device `d`; `None` if GPUs are not simulated as shared.
+    #[inline]
     pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
         let device = &self.devices[d];
         self.loaders[device.loader].gpus.shared(device.model.into(), device.stage)

@@ -9,7 +9,6 @@ use forebay_model::random::Sampler;
 use forebay_report::StallCause;
 use forebay_scenario::{BatchInterval, Goal};
 
-use super::gradients::UpdateRun;
 use super::learners::LearnersRun;
 use super::program::{Offered, Programs, Spread};
 use super::tally::Tally;
@@ -28,8 +27,6 @@ pub(crate) struct JobRun {
     pub(crate) start: Time,
     pub(crate) parts: Parts,
     pub(crate) plan: Plan,
-    /// The wait for gradients at the end of a step, and the update.
-    pub(crate) update: UpdateRun,
     /// The number of learners on each GPU, and the policy that chooses it.
     pub(crate) learners: LearnersRun,
     /// Transfers between pipeline stages, and micro-batches. Empty if each model copy is one device that computes on whole

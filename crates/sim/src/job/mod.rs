@@ -16,13 +16,12 @@ mod steps;
 mod tally;
 mod waits;
 
-pub(crate) use gradients::UpdateRun;
 pub(crate) use job_run::{Batches, JobRun, OpenSteps, Plan};
 pub(crate) use jobs::{Jobs, Waiting};
 pub(crate) use learners::LearnersRun;
 pub(crate) use program::{
-    Exchange, Exchanges, OfRoot, OfStage, Offered, Op, ParallelDevice, Piece, Pieces, Programs,
-    Replica, Spread, StageProgram, Started, replica, stage_program,
+    CutExchange, Exchange, Exchanges, OfRoot, OfStage, Offered, Op, ParallelDevice, Piece,
+    Programs, Replica, Spread, StageProgram, Started, replica, stage_program,
 };
 pub(crate) use recovery::{
     CheckpointRun, CheckpointSettings, EpochRun, FailureRun, FailureSettings, Recoveries,

@@ -62,45 +62,45 @@ impl Jobs {
         }
     }
 
-    /// Notes that device `d` has computed a piece of a step, whose gradients its GPU pushes as soon as it has those of all its
-    /// learners.
-    pub(super) fn note_offer(&mut self, env: &Env, d: DeviceId, piece: u32) {
-        if piece as usize + 1 == self.pieces_of(d) {
-            self.note_computed(env.now, d);
+    /// Notes that device `d` has computed the gradients of offer number `piece`, which its GPU pushes as soon as it has those of all
+    /// its learners.
+    pub(super) fn note_offer(&mut self, now: Time, d: DeviceId, piece: u32) {
+        if piece as usize + 1 < self.pieces_of(d) {
+            return;
         }
-    }
-
-    /// Notes that device `d` has computed gradients that its GPUs push.
-    fn note_computed(&mut self, now: Time, d: DeviceId) {
         for w in self.workers_of(d) {
             let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
             self.communicators.servers[servers].has_computed(now, worker, d);
         }
     }
 
-    /// Pushes the next `made` buckets, whose gradients the GPU of device `d` has.
-    pub(super) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, made: u32) {
+    /// Notes that device `d` has computed the next `made` buckets of its gradients of experts, or of other gradients, which it pushes.
+    pub(super) fn note_push(&mut self, now: Time, d: DeviceId, (of_experts, made): (bool, u32)) {
         for w in self.workers_of(d) {
-            self.push_buckets(env, w, made);
-        }
-    }
-
-    /// Pushes the next bucket of device `d`, which has gradients of experts or of other parameters.
-    pub(super) fn push_bucket(&mut self, env: &mut Env, d: DeviceId, experts: bool) {
-        self.note_computed(env.now, d);
-        for w in self.workers_of(d) {
-            if self.communicators.workers[w].experts == experts {
-                self.push_buckets(env, w, 1);
+            let ServerWorker { servers, worker, experts } = self.communicators.workers[w];
+            let servers = &mut self.communicators.servers[servers];
+            if experts == of_experts && servers.makes_last(worker, made) {
+                servers.has_computed(now, worker, d);
             }
         }
     }
 
-    /// Pushes the next `made` buckets of a worker.
-    fn push_buckets(&mut self, env: &mut Env, w: ServerWorkerId, made: u32) {
-        let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
-        for bucket in self.communicators.servers[servers].made(worker, made) {
-            if let Some(before) = self.communicators.servers[servers].queue(worker, bucket) {
-                self.push_after(env, w, before);
+    /// Pushes the next `made` buckets of device `d`, which have gradients of experts or of other parameters.
+    pub(super) fn push_buckets(
+        &mut self,
+        env: &mut Env,
+        d: DeviceId,
+        (of_experts, made): (bool, u32),
+    ) {
+        for w in self.workers_of(d) {
+            let ServerWorker { servers, worker, experts } = self.communicators.workers[w];
+            if experts != of_experts {
+                continue;
+            }
+            for bucket in self.communicators.servers[servers].made(worker, made) {
+                if let Some(before) = self.communicators.servers[servers].queue(worker, bucket) {
+                    self.push_after(env, w, before);
+                }
             }
         }
     }

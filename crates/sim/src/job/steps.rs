@@ -3,7 +3,6 @@
 //! A model copy is a chain of one or more devices (pipeline stages). Model copies that train together ([`Tally::Together`]) begin
 //! step `s` once step `s − window` is complete everywhere, where the window is the number of stages if they overlap and 1 if not.
 
-use forebay_model::random::Purpose;
 use forebay_report::QueueTotals;
 
 use super::jobs::Jobs;
@@ -42,7 +41,6 @@ impl Jobs {
                 self.loaders.ask(env, l);
             }
         }
-        self.begin_collectives(env, j);
         self.pull_all(env, j);
         for d in self.jobs[j].parts.devices {
             self.try_start(env, d);
@@ -51,13 +49,15 @@ impl Jobs {
 
     /// Lets device `d` begin the program of its next step if the device is between steps and may begin, given how far other
     /// devices are.
+    #[inline]
     pub(super) fn try_start(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
+        if device.account.state() != State::Idle || device.op.at > 0 {
+            return;
+        }
         let job = &self.jobs[device.job];
-        let between = device.account.state() == State::Idle && device.op.at == 0;
-        let held = self.recoveries.is_saving(job.parts.checkpoints);
-        let may = !job.is_beyond(device.next) && !held && job.may_begin(device.next);
-        if between && may {
+        let may = job.may_begin(device.next) && !job.is_beyond(device.next);
+        if may && !self.recoveries.is_saving(job.parts.checkpoints) {
             self.run_program(env, d);
         }
     }
@@ -89,8 +89,8 @@ impl Jobs {
         self.end_op(env, d);
     }
 
-    /// Begins a computation of device `d` that takes `delay` without jitter and faults; the timeline calls it `name`. `kernels`
-    /// says whether it runs kernels of the model, which may share the GPU with others.
+    /// Begins a computation of device `d` that takes `delay` without faults; the timeline calls it `name`. `kernels` says whether
+    /// it runs kernels of the model, which may share the GPU with others.
     pub(super) fn compute_for(
         &mut self,
         env: &mut Env,
@@ -98,17 +98,10 @@ impl Jobs {
         (mut delay, kernels): (Delay, bool),
         name: &'static str,
     ) {
-        let device = &self.devices[d];
-        let job = &self.jobs[device.job];
-        if let Some(jitter) = &job.plan.jitter {
-            let (owner, entity) = (device.job.number() as u64, device.model as u64);
-            let mut generator = env.streams.at(Purpose::Jitter, owner, entity, device.next);
-            delay = Delay::once(delay.span.seconds() * jitter.draw(&mut generator));
-        }
         let device = &mut self.devices[d];
         delay = delay.at_pace(device.on_gpu.pace);
         device.account.begin(env.now, State::Busy);
-        match job.plan.threads {
+        match self.jobs[device.job].plan.threads {
             None if kernels && !self.loaders[device.loader].gpus.shared.is_empty() => {
                 self.compute_on_gpu(env, d, delay);
             }
@@ -118,9 +111,17 @@ impl Jobs {
         self.trace_device(env, d, name);
     }
 
-    /// Ends the computation of device `d`.
+    /// Begins an update of device `d` that takes `seconds` without faults.
+    pub(super) fn update_for(&mut self, env: &mut Env, d: DeviceId, seconds: f64) {
+        let device = &mut self.devices[d];
+        device.account.begin(env.now, State::Updating);
+        env.after(Delay::once(seconds).at_pace(device.on_gpu.pace), Event::Stepped(d));
+        self.trace_device(env, d, "compute");
+    }
+
+    /// Ends the computation or the update of device `d`.
     pub(crate) fn stepped(&mut self, env: &mut Env, d: DeviceId) {
-        if !self.end_threads(env, d) {
+        if self.devices[d].account.state() != State::Updating && !self.end_threads(env, d) {
             return;
         }
         if self.devices[d].account.state() == State::Off {
@@ -185,22 +186,13 @@ impl Jobs {
         }
     }
 
-    /// Handles the completion of a step by all devices of job copy `j`; `last` was the last device to finish.
+    /// Ends a step of job copy `j`, which all devices have finished, device `last` as the last one: records the step, and then ends
+    /// the job, begins a checkpoint or goes on to the next step.
     fn complete_step(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
         let job = &self.jobs[j];
-        let done = job.steps.completed() + 1;
-        let reduces = done.is_multiple_of(job.update.every);
-        if job.meets_after(done) {
+        if job.meets_after(job.steps.completed() + 1) {
             self.charge_ends(env, j, last);
         }
-        if !reduces || !self.begin_gradient_wait(env, j) {
-            self.end_of_step(env, j);
-        }
-    }
-
-    /// Ends a step of job copy `j`, which all devices have finished: records the step, and then ends the job, begins a
-    /// checkpoint or goes on to the next step.
-    pub(super) fn end_of_step(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let samples = job.samples_of_step();
         let fresh = job.open.fresh.remove(&job.steps.completed()).unwrap_or_default();
@@ -236,7 +228,6 @@ impl Jobs {
 
     /// Lets all devices of job copy `j` begin the next step, each as soon as it may.
     pub(super) fn next_step(&mut self, env: &mut Env, j: JobId) {
-        self.begin_collectives(env, j);
         for d in self.jobs[j].parts.devices {
             self.try_start(env, d);
         }

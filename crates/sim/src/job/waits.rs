@@ -16,7 +16,7 @@ use super::program::{Input, Op};
 use crate::communication::{Communicator, Held};
 use crate::device::{Device, Launching, State};
 use crate::env::Env;
-use crate::ids::{CommunicatorId, DeviceId, Ids, JobId, WorkerId};
+use crate::ids::{DeviceId, Ids, JobId, WorkerId};
 
 /// A wait, or the part of it that is not charged yet: its start and its end.
 type Wait = (Time, Time);
@@ -35,8 +35,12 @@ impl Jobs {
 
     /// Charges the time of device `d` up to `until` to what the device is doing, whether this ends then or is cut off.
     pub(super) fn settle(&mut self, d: DeviceId, until: Time) {
-        if self.devices[d].account.state() == State::Busy {
-            return self.charge_step(d, until);
+        self.segments.clear();
+        let account = &self.devices[d].account;
+        match account.state() {
+            State::Busy | State::Updating => return self.charge_step(d, until),
+            _ if account.clock() >= until => return,
+            _ => {}
         }
         let mut pieces = mem::take(&mut self.segments);
         self.causes(d, until, &mut pieces);
@@ -52,17 +56,13 @@ impl Jobs {
         self.segments = pieces;
     }
 
-    /// Replaces `pieces` by the causes for which device `d` has waited from the time that its account has reached up to `until`, in
+    /// Appends to `pieces` the causes for which device `d` has waited from the time that its account has reached up to `until`, in
     /// order of time.
     fn causes(&self, d: DeviceId, until: Time, pieces: &mut Vec<Segment>) {
-        pieces.clear();
         let device = &self.devices[d];
         let wait = (device.account.clock(), until);
-        if wait.0 >= until {
-            return;
-        }
         match device.account.state() {
-            State::Off | State::Busy => {}
+            State::Off | State::Busy | State::Updating => {}
             State::Idle | State::AwaitingParameters => self.idle_causes(d, wait, pieces),
             State::Starving => {
                 self.starving_causes(self.next_batch_of(d, until), wait, pieces);
@@ -89,7 +89,9 @@ impl Jobs {
         } else {
             self.causes_between_steps(d, (since, before), pieces);
         }
-        pieces.push(own(Cause::Checkpoint, (before, until)));
+        if before < until {
+            pieces.push(own(Cause::Checkpoint, (before, until)));
+        }
     }
 
     /// Appends to `pieces` the causes of the wait of device `d` before it begins its next step.
@@ -98,8 +100,6 @@ impl Jobs {
         let job = &self.jobs[j];
         match stage {
             _ if job.trains_apart() => self.parameter_causes(d, wait, pieces),
-            // The gradients are not reduced yet.
-            _ if job.update.computed.is_some() => pieces.push(own(Cause::Communication, wait)),
             _ if job.plan.window == 1 => {
                 let open = self.furthest_behind(d, job.parts.devices);
                 let (slowest, worked) = match open {
@@ -293,8 +293,8 @@ impl Jobs {
             }
             Some(Op::Await(communicator, number)) => {
                 let last = self.last_rank(d, (communicator, number), until);
-                if let Some((asked, peer)) = last {
-                    at = asked.clamp(since, until);
+                if let Some((asked, peer)) = last.filter(|(asked, _)| *asked > since) {
+                    at = asked.min(until);
                     self.wait_for_rank(d, peer, (since, at), pieces);
                 }
             }
@@ -318,27 +318,28 @@ impl Jobs {
         known.or_else(|| queued().map(|(sent, _)| *sent))
     }
 
-    /// Returns the device of the last rank to start the collective that device `d` waits for, and when that rank starts it: after
-    /// `until` if it has not.
+    /// Returns the device of the last rank to start the collective that device `d` waits for, and when that rank starts it, or has
+    /// computed the gradients that its GPU sums first: `until` if it has not started it.
     fn last_rank(
         &self,
         d: DeviceId,
         (communicator, number): (Communicator, u32),
         until: Time,
     ) -> Option<(Time, DeviceId)> {
-        let step = self.devices[d].next;
-        let all = || self.communicators_of(d, communicator).iter();
-        let started = |c: CommunicatorId| self.communicators.all[c].started_last(step, number);
-        let is_open = |c: &CommunicatorId| {
-            self.communicators.all[*c].over(step) < number && started(*c).is_none()
-        };
-        match all().find(is_open) {
-            Some(c) => {
-                let peer = self.furthest_behind(d, self.communicators.all[c].devices());
-                peer.map(|peer| (until, peer))
+        let (step, mut last) = (self.devices[d].next, None);
+        for c in self.communicators_of(d, communicator) {
+            let communicator = &self.communicators.all[c];
+            let started = communicator.started_last(step, number);
+            if started.is_none() && communicator.over(step) < number {
+                let peer = self.furthest_behind(d, communicator.devices());
+                return peer.map(|peer| (until, peer));
             }
-            None => all().filter_map(started).max(),
+            last = last.max(started);
         }
+        // What a GPU does with the gradients of its learners after they have computed them is communication.
+        let sums = self.pieces_of(d) > 0;
+        let worked = |peer: DeviceId| if sums { self.devices[peer].worked } else { Time::NEVER };
+        last.map(|(at, peer)| (at.min(worked(peer)), peer))
     }
 
     /// Appends to `pieces` the causes of the wait of device `d` for `peer`: what the model copy of `peer` waited for in that
@@ -362,7 +363,7 @@ impl Jobs {
 
     /// Charges the waits of the devices of job copy `j`, all of which have ended the step, and the `last` one just now.
     pub(super) fn charge_ends(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
-        let slowest = self.slowest_chain(j, last);
+        let mut slowest = None;
         let mut pieces = mem::take(&mut self.segments);
         for d in self.jobs[j].parts.devices {
             let account = &self.devices[d].account;
@@ -371,6 +372,8 @@ impl Jobs {
                 continue;
             }
             pieces.clear();
+            // Where all devices have awaited a collective, none has waited since.
+            let slowest = *slowest.get_or_insert_with(|| self.slowest_chain(j, last));
             self.end_causes(d, (since, env.now), slowest, &mut pieces);
             pieces.iter().for_each(|piece| self.charge(d, piece.end, piece.cause));
             self.trace_causes(env, d, &pieces);

@@ -121,7 +121,6 @@ impl Model for World<'_> {
                 ActivityId::ReadBack(f) => self.jobs.part_read_back(&mut self.env, f),
                 ActivityId::Averaged(_)
                 | ActivityId::Sleeper(_)
-                | ActivityId::Update(_)
                 | ActivityId::Push(_)
                 | ActivityId::Arriving { .. }
                 | ActivityId::Checkpoint(_)
@@ -166,7 +165,6 @@ impl Model for World<'_> {
             Event::Waited(ActivityId::Averaged(j)) => self.jobs.averaged(&mut self.env, j),
             Event::Waited(ActivityId::Message(m)) => self.message_waited(m),
             Event::Waited(ActivityId::Sum(d)) => self.jobs.compressed(&mut self.env, d),
-            Event::Waited(ActivityId::Update(j)) => self.jobs.end_communication(&mut self.env, j),
             Event::Waited(ActivityId::Push(w)) => self.jobs.push_next(&mut self.env, w),
             Event::Waited(ActivityId::Arriving { device, input }) => {
                 self.jobs.arrive_part(&mut self.env, device, input);

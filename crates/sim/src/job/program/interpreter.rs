@@ -1,5 +1,7 @@
 //! The interpreter: it runs the program of each device, one op after the other.
 
+use forebay_model::random::Purpose;
+
 use super::op::Op;
 use super::spread::{ParallelDevice, Spread};
 use crate::communication::Communicator;
@@ -10,7 +12,9 @@ use crate::job::jobs::Jobs;
 
 /// How an op has begun.
 enum Begun {
-    /// The op takes no time of its own: it starts an activity, or begins a wait that may end at once.
+    /// The op is over: it takes no time of its own and needs no input.
+    Done,
+    /// The op needs an input, which may be there.
     Asked,
     /// The op takes time; [`Jobs::end_op`] is called at its end.
     Busy,
@@ -36,10 +40,15 @@ impl Jobs {
     /// Runs the ops of device `d` one after the other, up to one that takes time or waits.
     pub(in crate::job) fn run_program(&mut self, env: &mut Env, d: DeviceId) {
         while let Some(op) = self.op_of(d) {
-            if !self.devices[d].op.waits
-                && let Begun::Busy = self.begin_op(env, d, op)
-            {
-                return;
+            if !self.devices[d].op.waits {
+                match self.begin_op(env, d, op) {
+                    Begun::Busy => return,
+                    Begun::Done => {
+                        self.devices[d].op.at += 1;
+                        continue;
+                    }
+                    Begun::Asked => {}
+                }
             }
             if !self.is_ready(d, op) {
                 return self.begin_wait(env, d, op);
@@ -81,19 +90,19 @@ impl Jobs {
                 return Begun::Busy;
             }
             Op::Compute { share, compress } => {
-                let delay = self.time_of_batch(d, share, compress);
+                let delay = self.time_of_batch(env, d, (share, compress));
                 // What only compresses runs no kernels of the model.
                 self.compute_for(env, d, (delay, share > 0.0), "compute");
                 return Begun::Busy;
             }
             Op::ComputePass { pass, share } => {
-                let delay = self.time_of_micro_batch(d, share);
+                let delay = self.time_of_micro_batch(env, d, share);
                 self.compute_for(env, d, (delay, true), pass.name());
                 return Begun::Busy;
             }
             Op::Update { seconds, roots } => {
                 if self.devices[d].model < roots {
-                    self.compute_for(env, d, (Delay::once(seconds), false), "compute");
+                    self.update_for(env, d, seconds);
                     return Begun::Busy;
                 }
             }
@@ -129,9 +138,11 @@ impl Jobs {
                 }
             }
             // The learners of a GPU receive what a root broadcasts together: the first one begins to.
-            Op::Start(Communicator::Data | Communicator::ExpertData, _)
+            Op::Start(Communicator::Data | Communicator::ExpertData, ..)
                 if self.devices[d].learner > 0 => {}
-            Op::Push { .. } | Op::Start(..) => {
+            Op::Start(..) => self.begin_exchange_of(env, d, op),
+            Op::Push { experts, buckets } => {
+                self.note_push(env.now, d, (experts, buckets));
                 self.begin_exchange_of(env, d, op);
                 if self.devices[d].account.state() == State::Off {
                     // A push to servers ended at once, and with it the device's job.
@@ -140,27 +151,25 @@ impl Jobs {
             }
             Op::Send(input) => self.send_part(env, d, input),
             Op::Swap { out, into } => self.begin_swap(env, d, [into, out]),
+            Op::Receive(_) | Op::Await(..) | Op::AwaitSwap => return Begun::Asked,
             Op::Launch
             | Op::AwaitPull
             | Op::AwaitLaunch
             | Op::AwaitAverage
-            | Op::AwaitOwnAverage
-            | Op::Receive(_)
-            | Op::Await(..)
-            | Op::AwaitSwap => {}
+            | Op::AwaitOwnAverage => {}
         }
-        Begun::Asked
+        Begun::Done
     }
 
-    /// Begins the exchange that `op` stands for: a collective, or a push to parameter servers.
+    /// Begins the exchange that `op` stands for: collectives, or a push to parameter servers.
     #[inline]
     pub(in crate::job) fn begin_exchange_of(&mut self, env: &mut Env, d: DeviceId, op: Op) {
         match op {
-            Op::Push { experts } => self.push_bucket(env, d, experts),
-            Op::Start(communicator, number) => {
+            Op::Push { experts, buckets } => self.push_buckets(env, d, (experts, buckets)),
+            Op::Start(communicator, first, end) => {
                 let step = self.devices[d].next;
                 for c in self.communicators_of(d, communicator) {
-                    self.communicators.start(env, c, (step, number..number + 1), d);
+                    self.communicators.start(env, c, (step, first..end), d);
                 }
             }
             _ => {}
@@ -218,8 +227,8 @@ impl Jobs {
     }
 
     /// Returns the time that device `d` needs for the share `share` of a step on a whole batch, plus the time `compress` for
-    /// compressing gradients.
-    fn time_of_batch(&self, d: DeviceId, share: f64, compress: f64) -> Delay {
+    /// compressing gradients, with the step's jitter.
+    fn time_of_batch(&self, env: &Env, d: DeviceId, (share, compress): (f64, f64)) -> Delay {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
         let mut delay = job.plan.stage_times[PartId::new(device.stage)];
@@ -233,11 +242,11 @@ impl Jobs {
         if share != 1.0 || compress != 0.0 {
             delay = Delay::once(delay.span.seconds() * share + compress);
         }
-        delay
+        self.with_jitter(env, d, delay)
     }
 
-    /// Returns the time that device `d` needs for the share `share` of a step on a micro-batch.
-    fn time_of_micro_batch(&mut self, d: DeviceId, share: f64) -> Delay {
+    /// Returns the time that device `d` needs for the share `share` of a step on a micro-batch, with the step's jitter.
+    fn time_of_micro_batch(&mut self, env: &Env, d: DeviceId, share: f64) -> Delay {
         let device = &self.devices[d];
         let (model, step, j) = (device.model, device.next, device.job);
         let job = &mut self.jobs[j];
@@ -246,7 +255,18 @@ impl Jobs {
         let spread = &job.spread;
         let seconds =
             spread.step_of.micro_batch(&law, batch as f64, spread.micro_batches) / spread.speed;
-        Delay::once(seconds * share * spread.part_of(d).slowness)
+        let delay = Delay::once(seconds * share * spread.part_of(d).slowness);
+        self.with_jitter(env, d, delay)
+    }
+
+    /// Returns the time of a computation of device `d` that takes `delay` without jitter.
+    #[inline]
+    fn with_jitter(&self, env: &Env, d: DeviceId, delay: Delay) -> Delay {
+        let Device { job, model, next, .. } = self.devices[d];
+        let Some(jitter) = &self.jobs[job].plan.jitter else { return delay };
+        let owner = job.number() as u64;
+        let mut generator = env.streams.at(Purpose::Jitter, owner, model.into(), next);
+        Delay::once(delay.span.seconds() * jitter.draw(&mut generator))
     }
 
     /// Returns the communicators of kind `name` in which device `d` takes part: one communicator for all GPUs of the device, or

@@ -22,9 +22,9 @@ mod send;
 mod spread;
 mod stage;
 
-pub(in crate::job) use op::{Handover, Input};
+pub(in crate::job) use op::Input;
 pub(crate) use op::{Offered, Op, Programs};
 pub(crate) use pass::{Exchanges, OfRoot, OfStage};
-pub(crate) use replica::{Exchange, Piece, Pieces, Replica, replica};
+pub(crate) use replica::{CutExchange, Exchange, Piece, Replica, replica};
 pub(crate) use spread::{ParallelDevice, Spread};
 pub(crate) use stage::{StageProgram, Started, stage_program};

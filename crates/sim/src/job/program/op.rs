@@ -19,20 +19,22 @@ pub(crate) enum Op {
     Compute { share: f64, compress: f64 },
     /// Computes a pass or a part of one. `share` is the computation's share of the time that a micro-batch takes on all stages.
     ComputePass { pass: Pass, share: f64 },
-    /// Pushes the next bucket of the device's gradients of experts, or of other gradients, to the parameter servers.
-    Push { experts: bool },
-    /// Offers the gradients of a piece of the step to the collectives of all model copies, or to the parameter servers.
+    /// Pushes the next `buckets` buckets of the device's gradients of experts, or of other gradients, to the parameter servers.
+    Push { experts: bool, buckets: u32 },
+    /// Offers gradients to the device's GPU, which sums those of all its learners and exchanges the sum; `piece` is the number of
+    /// the [`Offered`] in the step.
     Offer { piece: u32 },
     /// Waits until an input from another stage has arrived: of a micro-batch, or of a whole batch.
     Receive(Input),
     /// Sends a result to the stage that needs it.
     Send(Input),
-    /// Starts the collective with the given number in a communicator; the numbers begin anew in each step. The collective begins
-    /// when all members have started it.
-    Start(Communicator, u32),
+    /// Starts the collectives from the first number up to, but without, the second in a communicator; the numbers begin anew in
+    /// each step. A collective begins when all members have started it.
+    Start(Communicator, u32, u32),
     /// Waits until the given number of collectives of a communicator are over in this step.
     Await(Communicator, u32),
-    /// Updates parameters for the given time [s] on devices of the first `roots` model copies; others do nothing.
+    /// Updates parameters, or decompresses gradients, for the given time [s] on devices of the first `roots` model copies; others
+    /// do nothing.
     Update { seconds: f64, roots: u32 },
     /// Starts to copy `out` bytes to the node's memory and `into` bytes from there [B].
     Swap { out: f64, into: f64 },
@@ -66,19 +68,10 @@ impl Op {
 pub(crate) struct Offered {
     /// Size of the gradients before compression [B].
     pub(in crate::job) bytes: f64,
-    /// Time to compress the sum [s]; 0 if the device has compressed its own gradients.
+    /// Time to compress the sum [s].
     pub(in crate::job) compress: f64,
-    pub(in crate::job) exchange: Handover,
-}
-
-/// How a GPU begins to exchange gradients that were offered to it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Handover {
-    /// By the op of a single bucket.
-    Op(Op),
-    /// By the buckets with these numbers, from `first` up to, but without, `end`: all are pushed to parameter servers, if there are
-    /// any, and started as collectives of all model copies, if there are any.
-    Buckets { first: u32, end: u32 },
+    /// The op by which the GPU begins to exchange the sum.
+    pub(in crate::job) exchange: Op,
 }
 
 /// What one stage of a model copy sends to another for a micro-batch or for a whole batch: activations, or their gradients.

@@ -1,8 +1,9 @@
 //! The program of a model copy, or of a stage of one, that computes on whole batches.
 
-use super::op::{Handover, Input, Offered, Op};
-use crate::communication::Communicator;
-use crate::ids::{IdVec, OfferId, PieceId};
+use super::op::{Input, Offered, Op};
+use crate::communication::Communicator::Data;
+use crate::communication::StepKind;
+use crate::ids::{IdVec, OfferId};
 
 /// How a model copy exchanges the gradients that it has computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) enum Exchange {
 
 /// The settings from which a model copy's program is made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Replica {
+pub(crate) struct Replica<'a> {
     /// Number of the pipeline stage within its model copy; `stages` is the number of stages.
     pub(crate) stage: usize,
     pub(crate) stages: usize,
@@ -27,56 +28,21 @@ pub(crate) struct Replica {
     pub(crate) exchange: Exchange,
     /// Whether learners of a GPU sum their gradients, so that the GPU compresses the sum.
     pub(crate) sums: bool,
+    /// What the step does besides computing gradients.
+    pub(crate) kind: StepKind,
+    /// How an exchange cuts the step.
+    pub(crate) cut: &'a CutExchange,
 }
 
-/// Returns the program of a step. The computation is cut into `pieces`, with an exchange of gradients after each; without
-/// `pieces` it is done as a whole.
-pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
-    let input = |stage: usize| Input { stage: stage as u32, chunk: 0, back: false };
-    let mut ops = Vec::new();
-    if of.stage == 0 {
-        ops.push(Op::TakeBatch);
-    }
-    if of.launches {
-        ops.push(Op::Launch);
-    }
-    if of.stage > 0 {
-        ops.push(Op::Receive(input(of.stage)));
-    }
-    if of.exchange == Exchange::Servers {
-        ops.push(Op::AwaitPull);
-    }
-    match pieces {
-        None => ops.push(Op::Compute { share: 1.0, compress: 0.0 }),
-        Some(pieces) => {
-            for (piece, number) in pieces.all().iter().zip(0..) {
-                let offers = matches!(of.exchange, Exchange::Collectives | Exchange::Servers);
-                let compress = if of.sums || !offers { 0.0 } else { piece.compress };
-                let share = piece.share;
-                if piece.needs > 0 {
-                    ops.push(Op::Await(Communicator::Data, piece.needs));
-                }
-                ops.push(Op::Compute { share, compress });
-                if offers {
-                    ops.push(Op::Offer { piece: number });
-                }
-            }
-        }
-    }
-    if of.launches {
-        ops.push(Op::AwaitLaunch);
-    }
-    if of.stage + 1 < of.stages {
-        ops.push(Op::Send(input(of.stage + 1)));
-    }
-    match (of.exchange, pieces) {
-        (Exchange::Servers, Some(_)) => ops.push(Op::GoOn),
-        (Exchange::Average, _) => {
-            ops.extend(Op::AVERAGE);
-        }
-        _ => ops.push(Op::EndStep),
-    }
-    ops
+/// The exchange of gradients at the end of a step, and the pieces that it cuts the step's computation into.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CutExchange {
+    /// The pieces of the step, whose shares sum to 1; none if model copies exchange no gradients.
+    pub(crate) pieces: Vec<Piece>,
+    /// Number of parameter buckets that a root broadcasts before a step with new parameters.
+    pub(crate) broadcasts: u32,
+    /// Time of the update at the root, or of the decompression of gradients [s], and the number of model copies that do it.
+    pub(crate) update: (f64, u32),
 }
 
 /// A piece of a step.
@@ -93,119 +59,188 @@ pub(crate) struct Piece {
     pub(crate) bytes: f64,
 }
 
-/// The pieces of a step that ends with an exchange. Other steps have a single piece.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Pieces {
-    all: IdVec<PieceId, Piece>,
-    /// Number of parameter buckets that a root broadcasts; `ends` holds for each piece this number plus the number of gradient
-    /// buckets that are ready at the piece's end.
-    given: u32,
-    ends: IdVec<PieceId, u32>,
+/// Returns the program of a step.
+pub(crate) fn replica(of: &Replica<'_>) -> ReplicaProgram {
+    let mut program = ReplicaProgram::default();
+    let (broadcasts, exchanges) = (of.broadcasts(), of.exchanges_gradients());
+    if broadcasts > 0 {
+        program.ops.push(Op::Start(Data, 0, broadcasts));
+    }
+    if of.stage == 0 {
+        program.ops.push(Op::TakeBatch);
+    }
+    if of.launches {
+        program.ops.push(Op::Launch);
+    }
+    let input = |stage: usize| Input { stage: stage as u32, chunk: 0, back: false };
+    if of.stage > 0 {
+        program.ops.push(Op::Receive(input(of.stage)));
+    }
+    if of.exchange == Exchange::Servers {
+        program.ops.push(Op::AwaitPull);
+    }
+    program.started = broadcasts;
+    if broadcasts > 0 || exchanges {
+        of.cut.pieces.iter().for_each(|piece| program.piece(of, piece));
+    } else {
+        program.ops.push(Op::Compute { share: 1.0, compress: 0.0 });
+    }
+    if of.launches {
+        program.ops.push(Op::AwaitLaunch);
+    }
+    if of.stage + 1 < of.stages {
+        program.ops.push(Op::Send(input(of.stage + 1)));
+    }
+    program.finish(of);
+    program
 }
 
-impl Pieces {
-    /// Creates the pieces of steps that end with an exchange. A root broadcasts `given` buckets.
-    pub(crate) fn new(all: Vec<Piece>, given: u32) -> Pieces {
-        let so_far = |sum: &mut u32, piece: &Piece| {
-            *sum += piece.made;
-            Some(*sum)
+/// The program of a step on a whole batch.
+#[derive(Debug, Default)]
+pub(crate) struct ReplicaProgram {
+    pub(crate) ops: Vec<Op>,
+    /// What the learners of a GPU sum first, in order.
+    pub(crate) offered: IdVec<OfferId, Offered>,
+    /// Number of collectives that the program has started up to the last op added so far.
+    started: u32,
+}
+
+impl Replica<'_> {
+    /// Returns the number of parameter buckets that a root broadcasts for the step; none if it uses those of the step before.
+    fn broadcasts(&self) -> u32 {
+        if self.kind.adds { 0 } else { self.cut.broadcasts }
+    }
+
+    fn exchanges_gradients(&self) -> bool {
+        self.kind.exchanges && matches!(self.exchange, Exchange::Collectives | Exchange::Servers)
+    }
+}
+
+impl ReplicaProgram {
+    /// Adds the computation of a piece of the step, and the exchange of the gradients that are ready then.
+    fn piece(&mut self, of: &Replica<'_>, piece: &Piece) {
+        let Piece { share, compress, needs, made, bytes } = *piece;
+        if of.broadcasts() > 0 && needs > 0 {
+            self.ops.push(Op::Await(Data, needs));
+        }
+        let exchanges = of.exchanges_gradients();
+        let own = if of.sums || !exchanges { 0.0 } else { compress };
+        self.ops.push(Op::Compute { share, compress: own });
+        if !exchanges || made == 0 {
+            return;
+        }
+        let exchange = match of.exchange {
+            Exchange::Servers => Op::Push { experts: false, buckets: made },
+            _ => Op::Start(Data, self.started, self.started + made),
         };
-        let ends = all.iter().scan(given, so_far).collect();
-        Pieces { all: all.into_iter().collect(), given, ends }
+        self.started += made;
+        if !of.sums {
+            return self.ops.push(exchange);
+        }
+        self.ops.push(Op::Offer { piece: self.offered.next_id().number() });
+        self.offered.push(Offered { bytes, compress, exchange });
     }
 
-    /// Returns the number of parameter buckets that a root broadcasts.
-    pub(crate) fn given(&self) -> u32 {
-        self.given
-    }
-
-    /// Returns the pieces of a step that ends with an exchange.
-    pub(crate) fn all(&self) -> &[Piece] {
-        self.all.as_slice()
-    }
-
-    /// Returns what the pieces offer, one after the other. If `sums`, the GPU compresses the sum of its learners' gradients.
-    pub(crate) fn offers(&self, sums: bool) -> IdVec<OfferId, Offered> {
-        let offer = |(piece, end): (&Piece, &u32)| Offered {
-            bytes: piece.bytes,
-            compress: if sums { piece.compress } else { 0.0 },
-            exchange: Handover::Buckets { first: end - piece.made, end: *end },
-        };
-        self.all.iter().zip(&self.ends).map(offer).collect()
+    /// Adds the ops at the end of the step, which wait for reduced gradients and update parameters.
+    fn finish(&mut self, of: &Replica<'_>) {
+        match of.exchange {
+            Exchange::Servers if of.kind.exchanges => return self.ops.push(Op::GoOn),
+            Exchange::Average if of.kind.exchanges => return self.ops.extend(Op::AVERAGE),
+            Exchange::Collectives if of.kind.exchanges => {
+                self.ops.push(Op::Await(Data, self.started));
+                let (seconds, roots) = of.cut.update;
+                if seconds > 0.0 {
+                    self.ops.push(Op::Update { seconds, roots });
+                }
+            }
+            _ => {}
+        }
+        self.ops.push(Op::EndStep);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::communication::Cycle;
 
     const COMPUTE: Op = Op::Compute { share: 1.0, compress: 0.0 };
 
-    fn pieces() -> Pieces {
+    fn cut() -> CutExchange {
         let piece = |share, needs, made| Piece { share, compress: 0.0, needs, made, bytes: 0.0 };
-        Pieces::new(vec![piece(0.25, 1, 0), piece(0.75, 2, 1)], 2)
+        let pieces = vec![piece(0.25, 1, 0), piece(0.75, 2, 1)];
+        CutExchange { pieces, broadcasts: 2, update: (0.5, 1) }
     }
 
-    const ALONE: Replica =
-        Replica { stage: 0, stages: 1, launches: false, exchange: Exchange::None, sums: false };
+    fn alone(cut: &CutExchange) -> Replica<'_> {
+        let (exchange, kind) = (Exchange::None, Cycle::EACH_STEP.kind(0));
+        Replica { stage: 0, stages: 1, launches: false, exchange, sums: false, kind, cut }
+    }
 
     #[test]
     fn a_training_step_without_gradient_exchange_takes_and_processes_a_batch() {
-        assert_eq!(replica(&ALONE, None), [Op::TakeBatch, COMPUTE, Op::EndStep]);
+        let whole = CutExchange::default();
+        assert_eq!(replica(&alone(&whole)).ops, [Op::TakeBatch, COMPUTE, Op::EndStep]);
     }
 
     #[test]
     fn a_learner_that_averages_models_counts_its_step_and_then_corrects_its_model() {
-        let of = Replica { exchange: Exchange::Average, ..ALONE };
+        let whole = CutExchange::default();
+        let of = Replica { exchange: Exchange::Average, ..alone(&whole) };
         let after = [Op::CountStep, Op::AwaitAverage, Op::Correct, Op::AwaitOwnAverage, Op::GoOn];
-        assert_eq!(replica(&of, None), [&[Op::TakeBatch, COMPUTE][..], &after].concat());
+        assert_eq!(replica(&of).ops, [&[Op::TakeBatch, COMPUTE][..], &after].concat());
     }
 
     #[test]
     fn activations_of_a_whole_batch_pass_from_stage_to_stage() {
-        let of = |stage| replica(&Replica { stage, stages: 3, ..ALONE }, None);
+        let whole = CutExchange::default();
+        let of = |stage| replica(&Replica { stage, stages: 3, ..alone(&whole) }).ops;
         let input = |stage| Input { stage, chunk: 0, back: false };
         let (receive, send) = (|stage| Op::Receive(input(stage)), |stage| Op::Send(input(stage)));
         assert_eq!(of(0), [Op::TakeBatch, COMPUTE, send(1), Op::EndStep]);
         assert_eq!(of(1), [receive(1), COMPUTE, send(2), Op::EndStep]);
         assert_eq!(of(2), [receive(2), COMPUTE, Op::EndStep]);
         // Trainers begin their work before the input comes.
-        let launching = replica(&Replica { stage: 2, stages: 3, launches: true, ..ALONE }, None);
+        let launching = Replica { stage: 2, stages: 3, launches: true, ..alone(&whole) };
         let expected = [Op::Launch, receive(2), COMPUTE, Op::AwaitLaunch, Op::EndStep];
-        assert_eq!(launching, expected);
+        assert_eq!(replica(&launching).ops, expected);
     }
 
     #[test]
-    fn a_training_step_awaits_parameters_and_offers_gradients_piece_by_piece() {
+    fn a_training_step_awaits_parameters_and_exchanges_gradients_piece_by_piece() {
+        let cut = cut();
         let exchange = Exchange::Collectives;
-        let of = Replica { launches: true, exchange, ..ALONE };
+        let of = Replica { launches: true, exchange, ..alone(&cut) };
         let compute = |share| Op::Compute { share, compress: 0.0 };
         let expected = [
+            Op::Start(Data, 0, 2),
             Op::TakeBatch,
             Op::Launch,
-            Op::Await(Communicator::Data, 1),
+            Op::Await(Data, 1),
             compute(0.25),
-            Op::Offer { piece: 0 },
-            Op::Await(Communicator::Data, 2),
+            Op::Await(Data, 2),
             compute(0.75),
-            Op::Offer { piece: 1 },
+            Op::Start(Data, 2, 3),
             Op::AwaitLaunch,
+            Op::Await(Data, 3),
+            Op::Update { seconds: 0.5, roots: 1 },
             Op::EndStep,
         ];
-        assert_eq!(replica(&of, Some(&pieces())), expected);
+        assert_eq!(replica(&of).ops, expected);
     }
 
     #[test]
     fn parameter_server_jobs_pull_each_step_and_push_only_in_exchange_steps() {
-        let exchange = Exchange::Servers;
-        let of = Replica { exchange, ..ALONE };
-        let pushes = |pieces: Option<&Pieces>| {
-            let ops = replica(&of, pieces);
+        let cut = CutExchange { broadcasts: 0, ..cut() };
+        let pushes = |step| {
+            let kind = Cycle::new(2, 1).kind(step);
+            let of = Replica { exchange: Exchange::Servers, kind, ..alone(&cut) };
+            let ops = replica(&of).ops;
             assert_eq!(ops[..2], [Op::TakeBatch, Op::AwaitPull]);
             let counts = ops.last() == Some(&Op::EndStep);
-            (ops.iter().filter(|op| matches!(op, Op::Offer { .. })).count(), counts)
+            (ops.iter().filter(|op| matches!(op, Op::Push { .. })).count(), counts)
         };
         // A step that ends with an exchange counts when the servers have added its gradients.
-        assert_eq!([pushes(Some(&pieces())), pushes(None)], [(2, false), (0, true)]);
+        assert_eq!([pushes(1), pushes(0)], [(1, false), (0, true)]);
     }
 }

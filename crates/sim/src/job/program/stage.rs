@@ -3,7 +3,7 @@
 use forebay_collective::Operation;
 use forebay_scenario::{StageBucket, StageParameters, Swap, Turn};
 
-use super::op::{Handover, Offered, Op, Pass};
+use super::op::{Offered, Op, Pass};
 use super::pass::{End, OfRoot, OfStage};
 use crate::communication::ByCommunicator;
 use crate::communication::Communicator::{self, Context, Data, Expert, ExpertInner, Inner, Tensor};
@@ -217,15 +217,14 @@ impl StageProgram {
         let among = of.reducing(bucket);
         let exchange = if of.servers {
             self.pushed.push(*bucket);
-            Op::Push { experts: bucket.experts }
+            Op::Push { experts: bucket.experts, buckets: 1 }
         } else {
             let number = self.started(among) as u32;
             self.collectives[among].push(Started { tensors, late, ..collective });
-            Op::Start(among, number)
+            Op::Start(among, number, number + 1)
         };
         if of.sums {
             self.ops.push(Op::Offer { piece: self.offered.next_id().number() });
-            let exchange = Handover::Op(exchange);
             self.offered.push(Offered { bytes: raw as f64, compress, exchange });
             return;
         }
@@ -234,7 +233,8 @@ impl StageProgram {
     }
 
     fn start(&mut self, communicator: Communicator, started: Started) {
-        self.ops.push(Op::Start(communicator, self.started(communicator) as u32));
+        let number = self.started(communicator) as u32;
+        self.ops.push(Op::Start(communicator, number, number + 1));
         self.collectives[communicator].push(started);
     }
 

@@ -37,7 +37,7 @@ impl Owner {
             ActivityId::Checkpoint(c) => self.parts.checkpoints.contains(c),
             ActivityId::Write(w) => self.parts.checkpoints.contains(world.writes[w].checkpoint),
             ActivityId::ReadBack(f) => self.parts.failures.contains(f),
-            ActivityId::Update(j) | ActivityId::Averaged(j) => j == self.job,
+            ActivityId::Averaged(j) => j == self.job,
             // Copies end before the job copy trains, and a restart must still come.
             ActivityId::Copy(_)
             | ActivityId::Restart(_)
@@ -107,7 +107,6 @@ impl Jobs {
         self.loaders.fetches.forget(owner.workers);
         let parts = owner.parts;
         self.recoveries.abandon(now, parts.checkpoints);
-        self.jobs[j].update.restart();
         self.communicators.abort(env, j, parts.communicators);
         self.jobs[j].spread.abort();
         for s in parts.servers {

@@ -312,7 +312,6 @@ impl Jobs {
         for d in &held {
             self.end_saving(env, *d, since);
         }
-        self.begin_collectives(env, j);
         for d in held {
             match self.devices[d].account.state() {
                 State::AwaitingParameters => self.run_program(env, d),
@@ -333,6 +332,7 @@ impl Jobs {
             | State::Loading
             | State::Launching
             | State::Busy
+            | State::Updating
             | State::Averaging => false,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_engine::{Span, Time};
+use forebay_engine::Time;
 use forebay_metrics::{Steps, Timeline};
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_report::{Cause, StallCause};
@@ -11,14 +11,16 @@ use forebay_scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, L
 use super::Builder;
 use super::cores::{OnCores, speed_alone};
 use super::parallel::Stages;
-use super::sync::{Synchronised, pieces, reduces_every};
-use crate::communication::{Cycle, StepKind};
+use super::sync::{Synchronised, cut_exchange};
+use crate::communication::Cycle;
 use crate::device::{CpuThreads, Device, Host, LaunchRun, Launching, Trainer};
 use crate::env::Delay;
-use crate::ids::{DeviceId, IdVec, Ids, JobId, LoaderId, PartId, Parts, RankId, TrainerId};
+use crate::ids::{
+    DeviceId, IdVec, Ids, JobId, LoaderId, OfferId, PartId, Parts, ProgramId, RankId, TrainerId,
+};
 use crate::job::{
-    Apart, Barrier, Batches, Exchange, JobRun, LearnersRun, OpenSteps, Pieces, Plan, Programs,
-    Replica, Spread, Tally, UpdateRun, Waiting, replica,
+    Apart, Barrier, Batches, CutExchange, Exchange, JobRun, LearnersRun, Offered, OpenSteps, Plan,
+    Programs, Replica, Spread, Tally, Waiting, replica,
 };
 
 /// A job copy being built.
@@ -79,15 +81,15 @@ impl Builder<'_> {
         let communicator = self.parts.communicators.all.next_id();
         let servers = self.parts.communicators.servers.next_id();
         let servers_of_job = job.sync.as_ref().filter(|sync| sync.servers.is_some());
-        let mut cut = Pieces::default();
+        let mut cut = CutExchange::default();
         let mut ways_of_ranks = servers_of_job.map(|sync| {
-            cut = pieces(sync, job.averages_parameters());
+            cut = cut_exchange(sync, job.averages_parameters());
             Box::new(self.ways(&of, sync.transport, node))
         });
         self.servers_of_copies(&of, copy, device);
         self.recovery(&of, &mut run.parts, (node, loader), ways_of_ranks.as_deref());
-        if let Some(Synchronised { pieces, update, ways }) = self.sync(&of, copy, (node, device)) {
-            (cut, run.update, ways_of_ranks) = (pieces, update, Some(ways));
+        if let Some(Synchronised { exchange, ways }) = self.sync(&of, copy, (node, device)) {
+            (cut, ways_of_ranks) = (exchange, Some(ways));
         }
         let averages = self.parts.communicators.averages.next_id();
         self.parts.communicators.averages.extend(self.averages(job, node));
@@ -95,9 +97,7 @@ impl Builder<'_> {
         let known = if job.parallelism.is_some() { ways_of_ranks.take() } else { None };
         match self.parallel(&of, copy, (node, device), known.map(|ways| *ways)) {
             None => {
-                run.plan.programs = replica_programs(job, &run, &cut);
-                let offers = cut.offers(job.sums_gradients());
-                run.plan.offers = run.plan.stage_times.iter().map(|_| offers.clone()).collect();
+                (run.plan.programs, run.plan.offers) = replica_programs(job, &run, cut);
             }
             Some(Stages { spread, ways, programs, offers }) => {
                 (run.spread, ways_of_ranks) = (spread, Some(Box::new(ways)));
@@ -200,7 +200,6 @@ impl Builder<'_> {
             start: of.start,
             parts: Parts::default(),
             plan,
-            update: UpdateRun::new(Span::ZERO, false, reduces_every(job)),
             learners: LearnersRun::new(job.learners),
             spread,
             open: OpenSteps::default(),
@@ -266,34 +265,27 @@ fn steps_ahead(job: &Job) -> u64 {
     job.gpu.map_or(0, |gpu| gpu.ahead.into())
 }
 
-/// Returns the programs of model copies that compute on whole batches, in the pieces `cut`.
-fn replica_programs(job: &Job, run: &JobRun, cut: &Pieces) -> Programs {
-    let is_cut = !cut.all().is_empty() && job.averaging().is_none();
-    let pieces = Some(cut).filter(|_| is_cut);
-    let exchange = match (job.servers(), job.averaging(), pieces) {
-        (Some(_), ..) => Exchange::Servers,
-        (None, Some(_), _) => Exchange::Average,
-        (None, None, Some(_)) => Exchange::Collectives,
-        (None, None, None) => Exchange::None,
+/// Returns the programs of model copies that compute on whole batches, and what each offers in a step that ends with an exchange.
+fn replica_programs(
+    job: &Job,
+    run: &JobRun,
+    cut: CutExchange,
+) -> (Programs, IdVec<ProgramId, IdVec<OfferId, Offered>>) {
+    let exchange = match (job.servers(), job.averaging()) {
+        (Some(_), _) => Exchange::Servers,
+        (None, Some(_)) => Exchange::Average,
+        (None, None) if cut.pieces.is_empty() => Exchange::None,
+        (None, None) => Exchange::Collectives,
     };
     let (stages, launches) = (run.plan.stage_times.len(), job.launch.is_some());
     let sums = job.sums_gradients();
-    let programs = |exchange, pieces| {
-        let of = |stage| replica(&Replica { stage, stages, launches, exchange, sums }, pieces);
-        (0..stages).map(of).collect()
+    let program = |stage, kind| {
+        replica(&Replica { stage, stages, launches, exchange, sums, kind, cut: &cut })
     };
-    // Model copies wait for the parameters that a root broadcasts after each exchange.
-    let (awaited, idle) = match exchange {
-        Exchange::Servers => (None, Exchange::Servers),
-        Exchange::Collectives | Exchange::None => (pieces, Exchange::None),
-        Exchange::Average => (None, Exchange::None),
-    };
-    let awaited = awaited.filter(|pieces| pieces.given() > 0);
-    Programs::new(cycle(job), |kind| match kind {
-        StepKind { exchanges: true, .. } => programs(exchange, pieces),
-        StepKind { adds: false, .. } => programs(idle, awaited),
-        _ => programs(idle, None),
-    })
+    let cycle = cycle(job);
+    let programs =
+        Programs::new(cycle, |kind| (0..stages).map(|stage| program(stage, kind).ops).collect());
+    (programs, (0..stages).map(|stage| program(stage, cycle.last()).offered).collect())
 }
 
 /// Returns when the steps of a job's model copies update parameters and end with exchanges.

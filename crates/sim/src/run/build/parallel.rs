@@ -159,7 +159,7 @@ impl Builder<'_> {
                 let ranks = Ranks { members, devices, starters };
                 let (collectives, fusion) = (Arc::clone(&collectives), laid.fusion(kind));
                 let each_step = !laid.is_averaged(kind);
-                let sequence = Sequence { collectives, each_step, given: 0, fusion };
+                let sequence = Sequence { collectives, each_step, fusion };
                 let number = (laid.number, self.parts.communicators.all.next_id());
                 let run = CommunicatorRun::new(number, kind, ranks, sequence, plan.clone());
                 self.parts.communicators.all.push(run);

@@ -7,16 +7,16 @@ use forebay_collective::{Cost, Operation};
 use forebay_engine::Span;
 use forebay_engine::fluid::LinkId;
 use forebay_report::{Direction, Part, Resource};
-use forebay_scenario::{Bucket, Cluster, ENDLESS, IntraKind, Job, Members, NicsAt, Node, Sync};
+use forebay_scenario::{Bucket, Cluster, IntraKind, Job, Members, NicsAt, Node, Sync};
 
 use super::Builder;
-use super::job::JobCopy;
+use super::job::{JobCopy, cycle};
 use crate::communication::{
     Averages, Collectives, Communicator, CommunicatorRun, Cycle, Plan, Planned, RankRoutes, Ranks,
-    Sequence, SyncTracks,
+    Sequence, StepKind, SyncTracks,
 };
 use crate::ids::DeviceId;
-use crate::job::{Piece, Pieces, UpdateRun};
+use crate::job::{CutExchange, Piece};
 
 /// The key of a link: what it is, and the node or rack where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,8 +42,7 @@ impl LinkPlace {
 
 /// How the model copies of a job copy synchronise by collectives.
 pub(in crate::run) struct Synchronised {
-    pub(in crate::run) pieces: Pieces,
-    pub(in crate::run) update: UpdateRun,
+    pub(in crate::run) exchange: CutExchange,
     /// The routes between the model copies.
     pub(in crate::run) ways: Box<RankRoutes>,
 }
@@ -86,16 +85,29 @@ impl Builder<'_> {
             side_by_side: vec![members],
             known: BTreeMap::new(),
         };
-        let pieces = pieces(sync, job.averages_parameters());
+        let mut exchange = cut_exchange(sync, job.averages_parameters());
+        // A root updates parameters; without a root every device decompresses gradients.
+        let decompress = (sync.decompress * sync.received(job.ranks()), u32::MAX);
+        exchange.update = sync.root.as_ref().map_or(decompress, |root| (root.update, 1));
         let mut collectives = collectives(sync, step);
         if job.ranks() < 2 {
             // Nothing leaves the GPU, and no communication library is involved.
             let at_once = |of: &mut Planned| (of.late, of.overhead) = (Span::ZERO, Span::ZERO);
             collectives.iter_mut().for_each(at_once);
         }
-        let collectives = Collectives::new(Cycle::EACH_STEP, |_| collectives.clone());
-        let (collectives, given) = (Arc::new(collectives), pieces.given());
-        let sequence = Sequence { collectives, each_step: false, given, fusion: sync.buffer };
+        let gradients = collectives.split_off(exchange.broadcasts as usize);
+        let of_step = |kind: StepKind| {
+            let broadcasts = if kind.adds { &[][..] } else { &collectives };
+            let reductions = if kind.exchanges { &gradients[..] } else { &[] };
+            [broadcasts, reductions].concat()
+        };
+        let each_step = job.averaging().is_none();
+        let collectives = match each_step {
+            true => Collectives::new(cycle(job), of_step),
+            false => Collectives::new(Cycle::EACH_STEP, |_| gradients.clone()),
+        };
+        let (collectives, fusion) = (Arc::new(collectives), sync.buffer);
+        let sequence = Sequence { collectives, each_step, fusion };
         let devices = self.parts.devices.next_id() - device;
         let devices = Members::new(device.number(), 1, devices);
         let ranks = Ranks { members, devices, starters: members.ranks };
@@ -104,12 +116,7 @@ impl Builder<'_> {
             CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
         communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
         self.parts.communicators.all.push(communicator);
-        // A root updates parameters; without a root every device decompresses gradients.
-        let decompress = sync.decompress * sync.received(job.ranks());
-        let update = sync.root.as_ref().map_or(decompress, |root| root.update);
-        let update =
-            UpdateRun::new(Span::from_seconds(update), sync.root.is_some(), reduces_every(job));
-        Some(Synchronised { pieces, update, ways: Box::new(ways) })
+        Some(Synchronised { exchange, ways: Box::new(ways) })
     }
 
     /// Returns the averages of the models of a job copy on nodes from `node` on; `None` if its learners do not average
@@ -149,11 +156,6 @@ impl Builder<'_> {
         self.links.insert(place, link);
         link
     }
-}
-
-/// Returns the number of steps from one reduction of gradients to the next; [`ENDLESS`] if model copies average models instead.
-pub(in crate::run) fn reduces_every(job: &Job) -> u64 {
-    if job.averaging().is_some() { ENDLESS } else { job.interval() }
 }
 
 /// Returns whether a node has two cores for each of its ranks: one for a message that the rank sends, and one for a message
@@ -218,9 +220,9 @@ pub(in crate::run) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
     out.chain(back).collect()
 }
 
-/// Returns the pieces of a step that ends with an exchange; their shares sum to 1. `after` says whether the exchange averages
-/// parameters, which are complete only after the step.
-pub(in crate::run) fn pieces(sync: &Sync, after: bool) -> Pieces {
+/// Returns the exchange at the end of a step on a whole batch, without an update, and the pieces that it cuts the step into. `after`
+/// says whether the exchange averages parameters, which are complete only after the step.
+pub(in crate::run) fn cut_exchange(sync: &Sync, after: bool) -> CutExchange {
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
     let needed = until(parameters.map(|of| of.needed).collect());
     let ready = |of: &Bucket| if after { 1.0 } else { sync.ready(of).min(1.0) };
@@ -240,7 +242,7 @@ pub(in crate::run) fn pieces(sync: &Sync, after: bool) -> Pieces {
         pieces.push(Piece { share: end - start, compress, needs, made: ready, bytes });
         (start, made) = (end, by_then);
     }
-    Pieces::new(pieces, needed.len() as u32)
+    CutExchange { pieces, broadcasts: needed.len() as u32, update: (0.0, 0) }
 }
 
 /// Returns the time by which each parameter bucket must have arrived, given the time when each bucket is used. A computation that

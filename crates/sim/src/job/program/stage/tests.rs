@@ -98,9 +98,9 @@ fn collectives_start_as_soon_as_gradients_are_ready() {
         compute(Forward, 0.25),
         compute(Backward, 0.75),
         compute(Backward, 0.375),
-        Op::Start(Data, 0),
+        Op::Start(Data, 0, 1),
         compute(Backward, 0.375),
-        Op::Start(Data, 1),
+        Op::Start(Data, 1, 2),
         Op::Await(Data, 2),
         Op::EndStep,
     ];
@@ -240,7 +240,7 @@ fn chunks_reduce_gradients_after_their_last_backward_pass() {
     assert_eq!(bytes, [11, 10]);
     let after = |start: usize| {
         let starts =
-            program.ops.iter().enumerate().filter(|(_, op)| matches!(op, Op::Start(Data, _)));
+            program.ops.iter().enumerate().filter(|(_, op)| matches!(op, Op::Start(Data, ..)));
         let at = starts.map(|(at, _)| at).nth(start).expect("it is started");
         let rest = program.ops[at..].iter();
         rest.filter(|op| matches!(op, Op::ComputePass { pass: Backward, .. })).count()
@@ -262,10 +262,10 @@ fn zb_h1_reduces_gradients_after_weight_gradient_passes() {
         of_two(schedule, 1, 3, zero).ops.into_iter().filter(computed).collect()
     };
     let turns = [forward, inputs, forward, inputs, weights, forward, inputs, weights];
-    assert_eq!(of(0), [&turns[..], &[weights, Op::Start(Data, 0)]].concat());
+    assert_eq!(of(0), [&turns[..], &[weights, Op::Start(Data, 0, 1)]].concat());
     let reduced = of(2)
         .windows(2)
-        .filter(|of| of[0] == weights && matches!(of[1], Op::Start(Data, _)))
+        .filter(|of| of[0] == weights && matches!(of[1], Op::Start(Data, ..)))
         .count();
     assert_eq!(reduced, 3);
 }
@@ -343,7 +343,7 @@ fn without_overlap_gradients_are_reduced_while_nothing_is_computed() {
             ..of_stage(&parallelism)
         });
         let of_data = |op: &Op| {
-            matches!(op, Op::ComputePass { .. } | Op::Start(Data, _) | Op::Await(Data, _))
+            matches!(op, Op::ComputePass { .. } | Op::Start(Data, ..) | Op::Await(Data, _))
         };
         program.ops.into_iter().filter(of_data).collect()
     };
@@ -351,14 +351,14 @@ fn without_overlap_gradients_are_reduced_while_nothing_is_computed() {
         let last = ops.iter().rposition(|op| matches!(op, Op::ComputePass { .. }));
         ops[last.expect("it computes") + 1..].to_vec()
     };
-    let starts: Vec<Op> = (0..4).map(|number| Op::Start(Data, number)).collect();
+    let starts: Vec<Op> = (0..4).map(|number| Op::Start(Data, number, number + 1)).collect();
     assert_eq!(after(&of(0)), [&starts[..], &[Op::Await(Data, 4)]].concat());
     assert_eq!(of(0).iter().filter(|op| matches!(op, Op::Start(..))).count(), 4);
     for zero in [2, 3] {
         let mut started = 0;
         for op in of(zero) {
             match op {
-                Op::Start(_, number) => started = number + 1,
+                Op::Start(_, _, end) => started = end,
                 Op::Await(_, number) => assert_eq!(number, started, "ZeRO {zero}"),
                 _ => {}
             }

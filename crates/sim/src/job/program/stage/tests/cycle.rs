@@ -26,7 +26,7 @@ fn parameters_are_averaged_after_the_passes_of_the_last_step() {
     let passes = [Op::TakeBatch, compute(Forward, 0.25), compute(Backward, 0.375)];
     let rest = [compute(Backward, 0.375)];
     let passes = [&passes[..], &rest].concat();
-    let average = [Op::Start(Data, 0), Op::Start(Data, 1), Op::Await(Data, 2)];
+    let average = [Op::Start(Data, 0, 1), Op::Start(Data, 1, 2), Op::Await(Data, 2)];
     assert_eq!(ops(0), [&passes[..], &[Op::EndStep]].concat());
     assert_eq!(ops(1), [&passes[..], &average, &[Op::EndStep]].concat());
 }

@@ -34,7 +34,8 @@ fn all_to_alls_surround_the_computation_of_experts() {
         buckets: vec![vec![bucket(10, false), bucket(15, true)]],
         ..of_stage(&parallelism)
     });
-    let dispatched = |number| [Op::Start(Expert, number), Op::Await(Expert, number + 1)];
+    let dispatched =
+        |number| [Op::Start(Expert, number, number + 1), Op::Await(Expert, number + 1)];
     let mut expected = vec![Op::TakeBatch];
     for (pass, time, shares) in
         [(Forward, 0.25, [0.25, 0.375, 0.25, 0.125]), (Backward, 0.75, [0.125, 0.25, 0.375, 0.25])]
@@ -51,7 +52,7 @@ fn all_to_alls_surround_the_computation_of_experts() {
             expected.extend(dispatched(3));
         }
     }
-    expected.extend([Op::Start(Data, 0), Op::Start(ExpertData, 0)]);
+    expected.extend([Op::Start(Data, 0, 1), Op::Start(ExpertData, 0, 1)]);
     expected.extend([Op::Await(Data, 1), Op::Await(ExpertData, 1), Op::EndStep]);
     assert_eq!(program.ops, expected);
     let all = &program.collectives[Expert];
