@@ -58,15 +58,15 @@
 //!
 //! # The path of a gradient
 //!
-//! `Compute` ends a piece of backward (`job::steps`). `Offer` offers the buckets of that piece: learners of a GPU add them up in
-//! its memory, and the GPU compresses the sum; then each rank starts the collectives of these buckets in its communicator
-//! (`job::gradients`). `Start` does the same for a stage of a model that is spread over GPUs. When all ranks have started a
-//! collective, `Communicators` begins it. Collectives run one after the other, or fused with others that wait too. Their time
-//! comes from a formula, or they are simulated transfer by transfer over the links that data use
+//! `Compute` ends a piece of backward (`job::steps`); for a part of a split model, `ComputePass` ends a piece of a pass. `Start` then
+//! starts the collectives of the buckets that are ready in the rank's communicator. Where a GPU has several learners, they `Offer`
+//! their gradients first: the GPU adds them up in its memory, compresses the sum, and begins that `Start` (`job::gradients`). When
+//! all ranks have started a collective, `Communicators` begins it. Collectives run one after the other, or fused with others that
+//! wait too. Their time comes from a formula, or they are simulated transfer by transfer over the links that data use
 //! (`communication::communicator`, `exchange`). At the end of a collective, `Communicators` reports it, and `Jobs` wakes the
 //! ranks whose op `Await` waits for it. Their stall is attributed to the rank that started last until it has started, and to
-//! communication after that (`job::waits`). Gradients that no op awaits hold up the end of the step: it is complete when all
-//! devices have ended it (`job::tally`), all collectives are over, and the update has been made (`job::gradients`).
+//! communication after that (`job::waits`). Each rank then decompresses the gradients, or a root updates parameters (`Update`), and
+//! the step is complete when all devices have ended it (`job::tally`).
 //!
 //! Not every step updates parameters or ends with an exchange: each kind of step has programs of its own
 //! (`communication::cycle`). Between exchanges ranks may be at different steps, so each communicator counts its collectives step
@@ -78,7 +78,7 @@
 //! the ranks that hold the same shard of each group (`communication::communicator`: `then`). If ranks shard a second copy of the
 //! parameters (`secondary`), backward gathers them in `Secondary`.
 //!
-//! With parameter servers, `Offer` and `Push` push the buckets to them instead, and `AwaitPull` waits for parameters
+//! With parameter servers, `Push` pushes the buckets to them instead of `Start`, and `AwaitPull` waits for parameters
 //! (`job::servers`, `communication::servers`); each part of a model has an exchange of its own, between the GPUs that hold the
 //! part and the servers. The device goes on at once (`GoOn`); its step counts when the servers have added the gradients of all
 //! its GPUs, and the model copy's when all its devices have ended it (`job::tally`).

@@ -6,7 +6,7 @@ use super::jobs::Jobs;
 use super::program::Offered;
 use crate::device::{Device, State};
 use crate::env::{ActivityId, Delay, Env, Event, broken};
-use crate::ids::{CommunicatorId, DeviceId, IdVec, JobId, OfferId, ProgramId};
+use crate::ids::{CommunicatorId, DeviceId, IdVec, JobId, OfferId};
 
 impl Jobs {
     /// Offers for reduction the gradients that device `d` has computed in a piece of the step.
@@ -128,7 +128,7 @@ impl Jobs {
     /// Returns what device `d` offers in steps that end with an exchange, in order.
     fn offers(&self, d: DeviceId) -> &IdVec<OfferId, Offered> {
         let Device { job, program, .. } = self.devices[d];
-        &self.jobs[job].plan.offers[ProgramId::new(program)]
+        self.jobs[job].plan.programs.offered(program)
     }
 
     /// Returns offer number `piece` of device `d`.

@@ -10,11 +10,11 @@ use forebay_report::StallCause;
 use forebay_scenario::{BatchInterval, Goal};
 
 use super::learners::LearnersRun;
-use super::program::{Offered, Programs, Spread};
+use super::program::{Programs, Spread};
 use super::tally::Tally;
 use crate::device::{CpuThreads, LaunchRun};
 use crate::env::Delay;
-use crate::ids::{IdVec, OfferId, PartId, Parts, ProgramId};
+use crate::ids::{IdVec, PartId, Parts};
 
 /// One copy of a job: its parts, its plan, and the state of its ranks.
 #[derive(Debug)]
@@ -52,8 +52,6 @@ pub(crate) struct Plan {
     pub(crate) jitter: Option<Sampler>,
     /// The programs that the job copy's devices run in each step.
     pub(crate) programs: Programs,
-    /// For each program, what it offers to the sums of a GPU or to the exchange in a step that ends with one.
-    pub(crate) offers: IdVec<ProgramId, IdVec<OfferId, Offered>>,
     /// Threads of each model copy on the node's cores, if it trains on cores.
     pub(crate) threads: Option<CpuThreads>,
     /// Host-side work of each trainer on the node's cores, such as launching kernels, if there is any.

@@ -20,8 +20,8 @@ pub(crate) use job_run::{Batches, JobRun, OpenSteps, Plan};
 pub(crate) use jobs::{Jobs, Waiting};
 pub(crate) use learners::LearnersRun;
 pub(crate) use program::{
-    CutExchange, Exchange, Exchanges, OfRoot, OfStage, Offered, Op, ParallelDevice, Piece,
-    Programs, Replica, Spread, StageProgram, Started, replica, stage_program,
+    CutExchange, Exchange, Exchanges, OfRoot, OfStage, Op, ParallelDevice, Piece, Program,
+    Programs, Replica, Spread, Started, replica, stage_program,
 };
 pub(crate) use recovery::{
     CheckpointRun, CheckpointSettings, EpochRun, FailureRun, FailureSettings, Recoveries,

@@ -2,8 +2,11 @@
 
 pub(crate) use forebay_scenario::Pass;
 
-use crate::communication::{ByStepKind, Communicator, Cycle, StepKind};
-use crate::ids::{IdVec, ProgramId};
+use forebay_collective::Operation;
+use forebay_scenario::StageBucket;
+
+use crate::communication::{ByCommunicator, ByStepKind, Communicator, Cycle};
+use crate::ids::{IdVec, OfferId, ProgramId};
 
 /// An operation of a rank, or a wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,17 +95,62 @@ impl Input {
     }
 }
 
+/// The program of a rank in a kind of step, and its exchanges.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    pub(crate) ops: Vec<Op>,
+    /// The collectives of each [`Communicator`], in order.
+    pub(crate) collectives: ByCommunicator<Vec<Started>>,
+    /// The buckets of a stage that are pushed to parameter servers, in order.
+    pub(crate) pushed: Vec<StageBucket>,
+    /// What the learners of a GPU sum first, in order.
+    pub(super) offered: IdVec<OfferId, Offered>,
+    /// While the program of a stage is made: the waits of the next pass for a root's parameters, each with the share of the pass
+    /// before it.
+    pub(super) needed: Vec<(f64, Op)>,
+}
+
+/// A collective of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Started {
+    pub(crate) operation: Operation,
+    pub(crate) bytes: u64,
+    /// Number of tensors that the framework prepares before the collective.
+    pub(crate) tensors: u32,
+    /// Delay of the collective after all ranks have started it, due to the framework's cycle; as a share of the model's step
+    /// time.
+    pub(crate) late: f64,
+    /// Number of the collective that continues this one in another communicator, if one does.
+    pub(crate) then: Option<u32>,
+}
+
+impl Started {
+    /// Returns a collective that begins as soon as all ranks have started it.
+    pub(crate) fn at_once(operation: Operation, bytes: u64) -> Started {
+        Started { operation, bytes, tensors: 0, late: 0.0, then: None }
+    }
+}
+
 /// The programs of a job copy, for each kind of step, indexed by number.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     cycle: Cycle,
     of: ByStepKind<IdVec<ProgramId, Vec<Op>>>,
+    /// For each program, what it offers in a step that ends with an exchange.
+    offered: IdVec<ProgramId, IdVec<OfferId, Offered>>,
 }
 
 impl Programs {
-    /// Returns the programs of a job copy whose steps follow `cycle`; `of` returns the programs of a kind of step.
-    pub(crate) fn new(cycle: Cycle, of: impl Fn(StepKind) -> Vec<Vec<Op>>) -> Programs {
-        Programs { cycle, of: ByStepKind::of(cycle, |kind| of(kind).into_iter().collect()) }
+    /// Returns the programs `all` of a job copy whose steps follow `cycle`.
+    pub(crate) fn new(cycle: Cycle, all: &ByStepKind<Vec<Program>>) -> Programs {
+        let ops = |kind| all[kind].iter().map(|program| program.ops.clone()).collect();
+        let offered = all[cycle.last()].iter().map(|program| program.offered.clone()).collect();
+        Programs { cycle, of: ByStepKind::of(cycle, ops), offered }
+    }
+
+    /// Returns what program number `program` offers in a step that ends with an exchange, in order.
+    pub(in crate::job) fn offered(&self, program: u32) -> &IdVec<OfferId, Offered> {
+        &self.offered[ProgramId::new(program)]
     }
 
     /// Returns op number `at` of program number `program` in `step`; `None` after the last op.

@@ -1,9 +1,8 @@
 //! The program of a model copy, or of a stage of one, that computes on whole batches.
 
-use super::op::{Input, Offered, Op};
+use super::op::{Input, Offered, Op, Program, Started};
 use crate::communication::Communicator::Data;
 use crate::communication::StepKind;
-use crate::ids::{IdVec, OfferId};
 
 /// How a model copy exchanges the gradients that it has computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +38,14 @@ pub(crate) struct Replica<'a> {
 pub(crate) struct CutExchange {
     /// The pieces of the step, whose shares sum to 1; none if model copies exchange no gradients.
     pub(crate) pieces: Vec<Piece>,
-    /// Number of parameter buckets that a root broadcasts before a step with new parameters.
-    pub(crate) broadcasts: u32,
+    /// The broadcasts of a root's parameters before a step with new parameters.
+    pub(crate) broadcasts: Vec<Started>,
     /// Time of the update at the root, or of the decompression of gradients [s], and the number of model copies that do it.
     pub(crate) update: (f64, u32),
 }
 
 /// A piece of a step.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Piece {
     /// Share of the step's time.
     pub(crate) share: f64,
@@ -54,17 +53,19 @@ pub(crate) struct Piece {
     pub(crate) compress: f64,
     /// Number of parameter buckets that must have been broadcast before the piece can begin.
     pub(crate) needs: u32,
-    /// Number of gradient buckets that become ready at the end of the piece; `bytes` is their size before compression [B].
-    pub(crate) made: u32,
+    /// The reductions of the gradient buckets that become ready at the end of the piece; `bytes` is the size of these buckets before
+    /// compression [B].
+    pub(crate) made: Vec<Started>,
     pub(crate) bytes: f64,
 }
 
 /// Returns the program of a step.
-pub(crate) fn replica(of: &Replica<'_>) -> ReplicaProgram {
-    let mut program = ReplicaProgram::default();
+pub(crate) fn replica(of: &Replica<'_>) -> Program {
+    let mut program = Program::default();
     let (broadcasts, exchanges) = (of.broadcasts(), of.exchanges_gradients());
-    if broadcasts > 0 {
-        program.ops.push(Op::Start(Data, 0, broadcasts));
+    if !broadcasts.is_empty() {
+        let start = program.start_all(broadcasts);
+        program.ops.push(start);
     }
     if of.stage == 0 {
         program.ops.push(Op::TakeBatch);
@@ -79,8 +80,7 @@ pub(crate) fn replica(of: &Replica<'_>) -> ReplicaProgram {
     if of.exchange == Exchange::Servers {
         program.ops.push(Op::AwaitPull);
     }
-    program.started = broadcasts;
-    if broadcasts > 0 || exchanges {
+    if !broadcasts.is_empty() || exchanges {
         of.cut.pieces.iter().for_each(|piece| program.piece(of, piece));
     } else {
         program.ops.push(Op::Compute { share: 1.0, compress: 0.0 });
@@ -91,24 +91,14 @@ pub(crate) fn replica(of: &Replica<'_>) -> ReplicaProgram {
     if of.stage + 1 < of.stages {
         program.ops.push(Op::Send(input(of.stage + 1)));
     }
-    program.finish(of);
+    program.finish_batch(of);
     program
 }
 
-/// The program of a step on a whole batch.
-#[derive(Debug, Default)]
-pub(crate) struct ReplicaProgram {
-    pub(crate) ops: Vec<Op>,
-    /// What the learners of a GPU sum first, in order.
-    pub(crate) offered: IdVec<OfferId, Offered>,
-    /// Number of collectives that the program has started up to the last op added so far.
-    started: u32,
-}
-
 impl Replica<'_> {
-    /// Returns the number of parameter buckets that a root broadcasts for the step; none if it uses those of the step before.
-    fn broadcasts(&self) -> u32 {
-        if self.kind.adds { 0 } else { self.cut.broadcasts }
+    /// Returns the broadcasts of a root's parameters for the step; none if it uses those of the step before.
+    fn broadcasts(&self) -> &[Started] {
+        if self.kind.adds { &[] } else { &self.cut.broadcasts }
     }
 
     fn exchanges_gradients(&self) -> bool {
@@ -116,24 +106,23 @@ impl Replica<'_> {
     }
 }
 
-impl ReplicaProgram {
+impl Program {
     /// Adds the computation of a piece of the step, and the exchange of the gradients that are ready then.
     fn piece(&mut self, of: &Replica<'_>, piece: &Piece) {
-        let Piece { share, compress, needs, made, bytes } = *piece;
-        if of.broadcasts() > 0 && needs > 0 {
+        let Piece { share, compress, needs, ref made, bytes } = *piece;
+        if !of.broadcasts().is_empty() && needs > 0 {
             self.ops.push(Op::Await(Data, needs));
         }
         let exchanges = of.exchanges_gradients();
         let own = if of.sums || !exchanges { 0.0 } else { compress };
         self.ops.push(Op::Compute { share, compress: own });
-        if !exchanges || made == 0 {
+        if !exchanges || made.is_empty() {
             return;
         }
         let exchange = match of.exchange {
-            Exchange::Servers => Op::Push { experts: false, buckets: made },
-            _ => Op::Start(Data, self.started, self.started + made),
+            Exchange::Servers => Op::Push { experts: false, buckets: made.len() as u32 },
+            _ => self.start_all(made),
         };
-        self.started += made;
         if !of.sums {
             return self.ops.push(exchange);
         }
@@ -141,13 +130,24 @@ impl ReplicaProgram {
         self.offered.push(Offered { bytes, compress, exchange });
     }
 
+    /// Adds collectives; returns the op that starts them.
+    fn start_all(&mut self, all: &[Started]) -> Op {
+        let first = self.collectives[Data].len() as u32;
+        self.collectives[Data].extend(all);
+        Op::Start(Data, first, first + all.len() as u32)
+    }
+
     /// Adds the ops at the end of the step, which wait for reduced gradients and update parameters.
-    fn finish(&mut self, of: &Replica<'_>) {
+    fn finish_batch(&mut self, of: &Replica<'_>) {
         match of.exchange {
             Exchange::Servers if of.kind.exchanges => return self.ops.push(Op::GoOn),
-            Exchange::Average if of.kind.exchanges => return self.ops.extend(Op::AVERAGE),
+            Exchange::Average if of.kind.exchanges => {
+                // The average begins when all learners have corrected their models.
+                of.cut.pieces.iter().for_each(|piece| self.collectives[Data].extend(&piece.made));
+                return self.ops.extend(Op::AVERAGE);
+            }
             Exchange::Collectives if of.kind.exchanges => {
-                self.ops.push(Op::Await(Data, self.started));
+                self.ops.push(Op::Await(Data, self.collectives[Data].len() as u32));
                 let (seconds, roots) = of.cut.update;
                 if seconds > 0.0 {
                     self.ops.push(Op::Update { seconds, roots });
@@ -163,13 +163,16 @@ impl ReplicaProgram {
 mod tests {
     use super::*;
     use crate::communication::Cycle;
+    use forebay_collective::Operation;
 
     const COMPUTE: Op = Op::Compute { share: 1.0, compress: 0.0 };
 
     fn cut() -> CutExchange {
         let piece = |share, needs, made| Piece { share, compress: 0.0, needs, made, bytes: 0.0 };
-        let pieces = vec![piece(0.25, 1, 0), piece(0.75, 2, 1)];
-        CutExchange { pieces, broadcasts: 2, update: (0.5, 1) }
+        let reduction = Started::at_once(Operation::Reduce, 8);
+        let pieces = vec![piece(0.25, 1, vec![]), piece(0.75, 2, vec![reduction])];
+        let broadcasts = vec![Started::at_once(Operation::Broadcast, 4); 2];
+        CutExchange { pieces, broadcasts, update: (0.5, 1) }
     }
 
     fn alone(cut: &CutExchange) -> Replica<'_> {
@@ -231,7 +234,7 @@ mod tests {
 
     #[test]
     fn parameter_server_jobs_pull_each_step_and_push_only_in_exchange_steps() {
-        let cut = CutExchange { broadcasts: 0, ..cut() };
+        let cut = CutExchange { broadcasts: vec![], ..cut() };
         let pushes = |step| {
             let kind = Cycle::new(2, 1).kind(step);
             let of = Replica { exchange: Exchange::Servers, kind, ..alone(&cut) };

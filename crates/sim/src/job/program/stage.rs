@@ -3,51 +3,14 @@
 use forebay_collective::Operation;
 use forebay_scenario::{StageBucket, StageParameters, Swap, Turn};
 
-use super::op::{Offered, Op, Pass};
+use super::op::{Offered, Op, Pass, Program, Started};
 use super::pass::{End, OfRoot, OfStage};
-use crate::communication::ByCommunicator;
 use crate::communication::Communicator::{self, Context, Data, Expert, ExpertInner, Inner, Tensor};
-use crate::ids::{IdVec, OfferId};
-
-/// The program of a stage, and its collectives.
-#[derive(Debug, Default)]
-pub(crate) struct StageProgram {
-    pub(crate) ops: Vec<Op>,
-    /// The collectives of each [`Communicator`], in order.
-    pub(crate) collectives: ByCommunicator<Vec<Started>>,
-    /// The buckets that are pushed to parameter servers, in order.
-    pub(crate) pushed: Vec<StageBucket>,
-    /// The buckets whose gradients the learners of a GPU sum first, in order.
-    pub(crate) offered: IdVec<OfferId, Offered>,
-    /// While the program is made: the waits of the next pass for a root's parameters, each with the share of the pass before it.
-    needed: Vec<(f64, Op)>,
-}
-
-/// A collective of a step.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Started {
-    pub(crate) operation: Operation,
-    pub(crate) bytes: u64,
-    /// Number of tensors that the framework prepares before the collective.
-    pub(crate) tensors: u32,
-    /// Delay of the collective after all ranks have started it, due to the framework's cycle; as a share of the model's step
-    /// time.
-    pub(crate) late: f64,
-    /// Number of the collective that continues this one in another communicator, if one does.
-    pub(crate) then: Option<u32>,
-}
-
-impl Started {
-    /// Returns a collective that begins as soon as all ranks have started it.
-    fn at_once(operation: Operation, bytes: u64) -> Started {
-        Started { operation, bytes, tensors: 0, late: 0.0, then: None }
-    }
-}
 
 /// Returns the program of a stage's step.
-pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
+pub(crate) fn stage_program(of: &OfStage<'_>) -> Program {
     let turns = of.parallelism.schedule.turns(of.stage, of.stages(), of.micro_batches());
-    let mut program = StageProgram::default();
+    let mut program = Program::default();
     let mut needed = program.begin_broadcasts(of);
     if of.stage == 0 {
         program.ops.push(Op::TakeBatch);
@@ -83,11 +46,11 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
     program
 }
 
-impl StageProgram {
+impl Program {
     /// Adds the starts of the broadcasts of a root's parameters. Returns the waits for them, by chunk, each with the share of the
     /// chunk's first forward pass that runs before it.
     fn begin_broadcasts(&mut self, of: &OfStage<'_>) -> Vec<Vec<(f64, Op)>> {
-        let begin = |program: &mut StageProgram, chunk| {
+        let begin = |program: &mut Program, chunk| {
             let all = of.broadcast(chunk).iter().map(|parameters| {
                 let StageParameters { at, bytes, tensors, experts } = *parameters;
                 let among = Data.for_experts(experts);
@@ -121,7 +84,7 @@ impl StageProgram {
     fn compute(&mut self, of: &OfStage<'_>, Turn { pass, chunk }: Turn, last: bool) {
         let (ends, gathers) = (of.ends(pass, chunk, last), of.gathers(pass, chunk));
         let (mut at, mut ends) = (0.0, ends.into_iter().peekable());
-        let mut until = |program: &mut StageProgram, to: f64| {
+        let mut until = |program: &mut Program, to: f64| {
             while let Some((end, op)) = ends.next_if(|(end, _)| *end <= to) {
                 program.work(pass, of.share_of(pass, chunk, (at, end)));
                 at = end.max(at);

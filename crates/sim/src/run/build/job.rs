@@ -11,15 +11,13 @@ use forebay_scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, L
 use super::Builder;
 use super::cores::{OnCores, speed_alone};
 use super::parallel::Stages;
-use super::sync::{Synchronised, cut_exchange};
-use crate::communication::Cycle;
+use super::sync::{cut_exchange, exchange_of_whole_batches};
+use crate::communication::{ByStepKind, Cycle};
 use crate::device::{CpuThreads, Device, Host, LaunchRun, Launching, Trainer};
 use crate::env::Delay;
-use crate::ids::{
-    DeviceId, IdVec, Ids, JobId, LoaderId, OfferId, PartId, Parts, ProgramId, RankId, TrainerId,
-};
+use crate::ids::{DeviceId, IdVec, Ids, JobId, LoaderId, PartId, Parts, RankId, TrainerId};
 use crate::job::{
-    Apart, Barrier, Batches, CutExchange, Exchange, JobRun, LearnersRun, Offered, OpenSteps, Plan,
+    Apart, Barrier, Batches, CutExchange, Exchange, JobRun, LearnersRun, OpenSteps, Plan, Program,
     Programs, Replica, Spread, Tally, Waiting, replica,
 };
 
@@ -81,27 +79,23 @@ impl Builder<'_> {
         let communicator = self.parts.communicators.all.next_id();
         let servers = self.parts.communicators.servers.next_id();
         let servers_of_job = job.sync.as_ref().filter(|sync| sync.servers.is_some());
-        let mut cut = CutExchange::default();
-        let mut ways_of_ranks = servers_of_job.map(|sync| {
-            cut = cut_exchange(sync, job.averages_parameters());
-            Box::new(self.ways(&of, sync.transport, node))
-        });
+        let mut ways_of_ranks =
+            servers_of_job.map(|sync| Box::new(self.ways(&of, sync.transport, node)));
         self.servers_of_copies(&of, copy, device);
         self.recovery(&of, &mut run.parts, (node, loader), ways_of_ranks.as_deref());
-        if let Some(Synchronised { exchange, ways }) = self.sync(&of, copy, (node, device)) {
-            (cut, ways_of_ranks) = (exchange, Some(ways));
+        let whole = programs_of_whole_batches(job);
+        if let Some(ways) = self.sync(&of, copy, (node, device), &whole) {
+            ways_of_ranks = Some(ways);
         }
         let averages = self.parts.communicators.averages.next_id();
         self.parts.communicators.averages.extend(self.averages(job, node));
         run.parts.averages = self.parts.communicators.averages.ids_from(averages);
         let known = if job.parallelism.is_some() { ways_of_ranks.take() } else { None };
         match self.parallel(&of, copy, (node, device), known.map(|ways| *ways)) {
-            None => {
-                (run.plan.programs, run.plan.offers) = replica_programs(job, &run, cut);
-            }
-            Some(Stages { spread, ways, programs, offers }) => {
+            None => run.plan.programs = Programs::new(cycle(job), &whole),
+            Some(Stages { spread, ways, programs }) => {
                 (run.spread, ways_of_ranks) = (spread, Some(Box::new(ways)));
-                (run.plan.programs, run.plan.offers) = (programs, offers);
+                run.plan.programs = programs;
             }
         }
         run.parts.servers = self.parts.communicators.servers.ids_from(servers);
@@ -182,7 +176,6 @@ impl Builder<'_> {
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
             programs: Programs::default(),
-            offers: IdVec::default(),
             threads,
             launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),
             goal: of.goal,
@@ -265,27 +258,21 @@ fn steps_ahead(job: &Job) -> u64 {
     job.gpu.map_or(0, |gpu| gpu.ahead.into())
 }
 
-/// Returns the programs of model copies that compute on whole batches, and what each offers in a step that ends with an exchange.
-fn replica_programs(
-    job: &Job,
-    run: &JobRun,
-    cut: CutExchange,
-) -> (Programs, IdVec<ProgramId, IdVec<OfferId, Offered>>) {
+/// Returns the programs of each stage of model copies that compute on whole batches, for each kind of step.
+fn programs_of_whole_batches(job: &Job) -> ByStepKind<Vec<Program>> {
+    let sync = exchange_of_whole_batches(job);
+    let cut = sync.map_or_else(CutExchange::default, |sync| cut_exchange(job, sync));
     let exchange = match (job.servers(), job.averaging()) {
         (Some(_), _) => Exchange::Servers,
         (None, Some(_)) => Exchange::Average,
         (None, None) if cut.pieces.is_empty() => Exchange::None,
         (None, None) => Exchange::Collectives,
     };
-    let (stages, launches) = (run.plan.stage_times.len(), job.launch.is_some());
-    let sums = job.sums_gradients();
-    let program = |stage, kind| {
-        replica(&Replica { stage, stages, launches, exchange, sums, kind, cut: &cut })
-    };
-    let cycle = cycle(job);
-    let programs =
-        Programs::new(cycle, |kind| (0..stages).map(|stage| program(stage, kind).ops).collect());
-    (programs, (0..stages).map(|stage| program(stage, cycle.last()).offered).collect())
+    let (stages, launches, sums) = (job.shares().len(), job.launch.is_some(), job.sums_gradients());
+    ByStepKind::of(cycle(job), |kind| {
+        let of = |stage| Replica { stage, stages, launches, exchange, sums, kind, cut: &cut };
+        (0..stages).map(|stage| replica(&of(stage))).collect()
+    })
 }
 
 /// Returns when the steps of a job's model copies update parameters and end with exchanges.

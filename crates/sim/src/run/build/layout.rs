@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use forebay_collective::{Cost, Operation};
-use forebay_engine::Span;
 use forebay_scenario::{Cluster, Copies, Job, Members, Method, Parallelism, StageBucket, Sync};
 
+use super::sync::{collectives, planned};
 use crate::communication::{
-    ByCommunicator, ByStepKind, Collectives, Communicator, Cycle, Plan, Planned, RankRoutes,
-    StepKind,
+    ByCommunicator, ByStepKind, Collectives, Communicator, Cycle, Plan, RankRoutes, StepKind,
 };
 use crate::ids::{DeviceId, IdVec, JobId, RankId};
-use crate::job::{Exchanges, OfRoot, OfStage, StageProgram, Started, stage_program};
+use crate::job::{Exchanges, OfRoot, OfStage, Program, stage_program};
 
 /// Devices, and groups of their GPUs; each group has a communicator of its own.
 pub(in crate::run) struct Set {
@@ -25,7 +24,7 @@ pub(in crate::run) struct Set {
 /// The programs of a stage in each kind of step.
 #[derive(Clone, Copy)]
 pub(in crate::run) struct OfStageInSteps<'p> {
-    pub(in crate::run) all: &'p ByStepKind<Vec<StageProgram>>,
+    pub(in crate::run) all: &'p ByStepKind<Vec<Program>>,
     pub(in crate::run) stage: usize,
 }
 
@@ -140,11 +139,11 @@ impl Laid<'_> {
     }
 
     /// Returns the programs of all stages in a kind of step, for model copy number `expert`, which has programs of its own.
-    pub(in crate::run) fn programs(&self, expert: u32, kind: StepKind) -> Vec<StageProgram> {
+    pub(in crate::run) fn programs(&self, expert: u32, kind: StepKind) -> Vec<Program> {
         (0..self.job.shares().len()).map(|stage| self.program(stage, expert, kind)).collect()
     }
 
-    fn program(&self, stage: usize, expert: u32, kind: StepKind) -> StageProgram {
+    fn program(&self, stage: usize, expert: u32, kind: StepKind) -> Program {
         let shares = self.job.shares();
         let (ranks, experts) = (self.job.gradient_ranks(), self.job.expert_ranks());
         // Learners and parameter servers have all parameters.
@@ -223,21 +222,10 @@ impl Laid<'_> {
         let of_data = Communicator::OF_GRADIENTS.as_flattened().contains(&kind);
         let alone = of_data && ranks < 2;
         let sync = self.job.sync.as_ref().filter(|_| !alone);
-        let per_tensor = sync.map_or(0.0, |sync| sync.transport.per_tensor);
-        let planned = |started: &Started| {
-            let Started { operation, bytes, tensors, late, then } = *started;
-            let late = if alone { 0.0 } else { late * self.step };
-            let late = Span::from_seconds(late);
-            let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
-            Planned { operation, bytes, late, overhead, then }
-        };
-        let of = |step: StepKind| {
-            program.all[step][program.stage].collectives[kind].iter().map(planned).collect()
-        };
-        match self.is_averaged(kind) {
-            true => Collectives::new(Cycle::EACH_STEP, |_| of(self.cycle.last())),
-            false => Collectives::new(self.cycle, of),
-        }
+        collectives(self.cycle, self.is_averaged(kind), |step| {
+            let all = &program.all[step][program.stage].collectives[kind];
+            all.iter().map(|started| planned(started, self.step, sync)).collect()
+        })
     }
 
     /// Returns the maximum size of a fused collective of a communicator [B]; 0 if collectives are not fused.

@@ -15,8 +15,8 @@ use super::sync::LinkPlace;
 use crate::communication::{
     ByStepKind, Communicator, CommunicatorRun, RankRoutes, Ranks, Sequence,
 };
-use crate::ids::{CommunicatorId, DeviceId, IdVec, Ids, OfferId, ProgramId, RangeVec, RankId};
-use crate::job::{Offered, Op, ParallelDevice, Programs, Spread, StageProgram};
+use crate::ids::{CommunicatorId, DeviceId, Ids, RangeVec, RankId};
+use crate::job::{Op, ParallelDevice, Program, Programs, Spread};
 
 /// The state of a job copy whose model copies are divided into stages.
 pub(in crate::run) struct Stages {
@@ -25,8 +25,6 @@ pub(in crate::run) struct Stages {
     /// The programs of each kind of step, ordered by model copy, then by stage. Model copies whose programs are equal share one
     /// entry for each stage.
     pub(in crate::run) programs: Programs,
-    /// For each program, what it offers in a step that ends with an exchange.
-    pub(in crate::run) offers: IdVec<ProgramId, IdVec<OfferId, Offered>>,
 }
 
 impl Builder<'_> {
@@ -72,17 +70,14 @@ impl Builder<'_> {
             books: ParallelOutcome::default(),
             shown: true,
         };
-        let ops = |kind| programs[kind].iter().map(|program| program.ops.clone()).collect();
-        let offers = programs[cycle.last()].iter().map(|of| of.offered.clone()).collect();
-        let programs = Programs::new(cycle, ops);
-        Some(Stages { spread, ways: laid.ways, programs, offers })
+        Some(Stages { spread, ways: laid.ways, programs: Programs::new(cycle, &programs) })
     }
 
     /// Adds the communicators between the same stage of different model copies.
     fn communicators_of_copies(
         &mut self,
         laid: &Laid<'_>,
-        all: &ByStepKind<Vec<StageProgram>>,
+        all: &ByStepKind<Vec<Program>>,
         parts: &mut RangeVec<DeviceId, ParallelDevice>,
     ) {
         for stage in 0..laid.job.shares().len() {
@@ -236,7 +231,7 @@ impl Builder<'_> {
     fn communicators_of_parts(
         &mut self,
         laid: &Laid<'_>,
-        all: &ByStepKind<Vec<StageProgram>>,
+        all: &ByStepKind<Vec<Program>>,
         parts: &mut RangeVec<DeviceId, ParallelDevice>,
     ) {
         let (job, tensor) = (laid.job, laid.job.tensor_ranks());
@@ -260,7 +255,7 @@ impl Builder<'_> {
 }
 
 /// Returns all pairs (sending stage, receiving stage) between which programs send activations or their gradients.
-fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
+fn neighbours(all: &[Program]) -> Vec<(usize, usize)> {
     let sent = |op: &Op| if let Op::Send(input) = op { Some(input.stage as usize) } else { None };
     let sends = all
         .iter()

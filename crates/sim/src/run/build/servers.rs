@@ -8,7 +8,7 @@ use super::job::JobCopy;
 use super::layout::{Laid, Set};
 use crate::communication::{Communicator, Ports, ServerRun, ServerTracks, ServerWorker, Shard};
 use crate::ids::{DeviceId, Ids, RangeVec, ServersId};
-use crate::job::StageProgram;
+use crate::job::Program;
 
 /// The bucket parts that servers hold, by bucket, then by server, with the number of tensors of each bucket.
 type Held = Vec<(u32, Vec<BucketShare>)>;
@@ -48,7 +48,7 @@ impl Builder<'_> {
         of: &JobCopy,
         copy: u32,
         laid: &Laid<'_>,
-        programs: &[StageProgram],
+        programs: &[Program],
     ) {
         let Some((_, servers)) = servers_of(of) else { return };
         let stages = of.job.shares().len();

@@ -7,16 +7,16 @@ use forebay_collective::{Cost, Operation};
 use forebay_engine::Span;
 use forebay_engine::fluid::LinkId;
 use forebay_report::{Direction, Part, Resource};
-use forebay_scenario::{Bucket, Cluster, IntraKind, Job, Members, NicsAt, Node, Sync};
+use forebay_scenario::{Bucket, Cluster, IntraKind, Job, Members, NicsAt, Node, Parameters, Sync};
 
 use super::Builder;
 use super::job::{JobCopy, cycle};
 use crate::communication::{
-    Averages, Collectives, Communicator, CommunicatorRun, Cycle, Plan, Planned, RankRoutes, Ranks,
-    Sequence, StepKind, SyncTracks,
+    Averages, ByStepKind, Collectives, Communicator, CommunicatorRun, Cycle, Plan, Planned,
+    RankRoutes, Ranks, Sequence, StepKind, SyncTracks,
 };
 use crate::ids::DeviceId;
-use crate::job::{CutExchange, Piece};
+use crate::job::{CutExchange, Piece, Program, Started};
 
 /// The key of a link: what it is, and the node or rack where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,29 +40,19 @@ impl LinkPlace {
     }
 }
 
-/// How the model copies of a job copy synchronise by collectives.
-pub(in crate::run) struct Synchronised {
-    pub(in crate::run) exchange: CutExchange,
-    /// The routes between the model copies.
-    pub(in crate::run) ways: Box<RankRoutes>,
-}
-
 impl Builder<'_> {
-    /// Returns how the model copies of a job copy synchronise by collectives. The job copy has
-    /// number `copy` among the copies of its job, and is on nodes from `node` on with devices from `device` on. Returns `None`
-    /// if its model copies do not synchronise by collectives.
+    /// Adds the communicator of a job copy whose model copies compute on whole batches and exchange gradients, or average models, in
+    /// the collectives of `programs`. The job copy has number `copy` among the copies of its job, and is on nodes from `node` on with
+    /// devices from `device` on. Returns the routes between the model copies; `None` if they have no collectives.
     pub(in crate::run) fn sync(
         &mut self,
         of: &JobCopy,
         copy: u32,
         (node, device): (u32, DeviceId),
-    ) -> Option<Synchronised> {
+        programs: &ByStepKind<Vec<Program>>,
+    ) -> Option<Box<RankRoutes>> {
         let job = of.job;
-        let sync = job.sync.as_ref()?;
-        let alone = job.ranks() < 2 && !job.sums_gradients();
-        if alone || sync.servers.is_some() || job.parallelism.is_some() {
-            return None;
-        }
+        let sync = exchange_of_whole_batches(job).filter(|sync| sync.servers.is_none())?;
         let ways = self.ways(of, sync.transport, node);
         let nodes = node..node + job.nodes;
         let all = &self.scenario.cluster;
@@ -85,29 +75,16 @@ impl Builder<'_> {
             side_by_side: vec![members],
             known: BTreeMap::new(),
         };
-        let mut exchange = cut_exchange(sync, job.averages_parameters());
-        // A root updates parameters; without a root every device decompresses gradients.
-        let decompress = (sync.decompress * sync.received(job.ranks()), u32::MAX);
-        exchange.update = sync.root.as_ref().map_or(decompress, |root| (root.update, 1));
-        let mut collectives = collectives(sync, step);
-        if job.ranks() < 2 {
-            // Nothing leaves the GPU, and no communication library is involved.
-            let at_once = |of: &mut Planned| (of.late, of.overhead) = (Span::ZERO, Span::ZERO);
-            collectives.iter_mut().for_each(at_once);
-        }
-        let gradients = collectives.split_off(exchange.broadcasts as usize);
-        let of_step = |kind: StepKind| {
-            let broadcasts = if kind.adds { &[][..] } else { &collectives };
-            let reductions = if kind.exchanges { &gradients[..] } else { &[] };
-            [broadcasts, reductions].concat()
-        };
-        let each_step = job.averaging().is_none();
-        let collectives = match each_step {
-            true => Collectives::new(cycle(job), of_step),
-            false => Collectives::new(Cycle::EACH_STEP, |_| gradients.clone()),
-        };
-        let (collectives, fusion) = (Arc::new(collectives), sync.buffer);
-        let sequence = Sequence { collectives, each_step, fusion };
+        // With a single rank nothing leaves the GPU, and no communication library is involved.
+        let others = Some(sync).filter(|_| job.ranks() > 1);
+        let averaged = job.averaging().is_some();
+        let all = collectives(cycle(job), averaged, |kind| {
+            let all =
+                programs[kind].iter().flat_map(|program| &program.collectives[Communicator::Data]);
+            all.map(|started| planned(started, step, others)).collect()
+        });
+        let (all, fusion) = (Arc::new(all), sync.buffer);
+        let sequence = Sequence { collectives: all, each_step: !averaged, fusion };
         let devices = self.parts.devices.next_id() - device;
         let devices = Members::new(device.number(), 1, devices);
         let ranks = Ranks { members, devices, starters: members.ranks };
@@ -116,7 +93,7 @@ impl Builder<'_> {
             CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
         communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
         self.parts.communicators.all.push(communicator);
-        Some(Synchronised { exchange, ways: Box::new(ways) })
+        Some(Box::new(ways))
     }
 
     /// Returns the averages of the models of a job copy on nodes from `node` on; `None` if its learners do not average
@@ -205,44 +182,71 @@ fn costs(job: &Job, sync: &Sync, cluster: &Cluster) -> [Cost; 3] {
     ]
 }
 
-/// Returns the collectives of a step of duration `step` [s]: first those of parameters, then those of gradients.
-pub(in crate::run) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
-    let run = |operation, bytes, tensors: u32, late| {
-        let overhead = Span::from_seconds(sync.transport.per_tensor * f64::from(tensors));
-        Planned { operation, bytes, late: Span::from_seconds(late), overhead, then: None }
-    };
-    let parameters = sync.root.iter().flat_map(|root| &root.parameters);
-    let out = parameters.map(|of| run(Operation::Broadcast, of.bytes, of.tensors, 0.0));
-    let back = sync.buckets.iter().map(|of| {
-        // A framework's cycle may end after the step has ended.
-        run(sync.operation(), of.bytes, of.tensors, (sync.ready(of) - 1.0).max(0.0) * step)
-    });
-    out.chain(back).collect()
+/// Returns the collectives of steps that follow `cycle`; `of` returns those of a kind of step. Those that average the models of
+/// learners are all in one step.
+pub(in crate::run) fn collectives(
+    cycle: Cycle,
+    averaged: bool,
+    of: impl Fn(StepKind) -> Vec<Planned>,
+) -> Collectives {
+    match averaged {
+        true => Collectives::new(Cycle::EACH_STEP, |_| of(cycle.last())),
+        false => Collectives::new(cycle, of),
+    }
 }
 
-/// Returns the exchange at the end of a step on a whole batch, without an update, and the pieces that it cuts the step into. `after`
-/// says whether the exchange averages parameters, which are complete only after the step.
-pub(in crate::run) fn cut_exchange(sync: &Sync, after: bool) -> CutExchange {
+/// Returns the plan of a collective in a step of duration `step` [s]. Without `sync` no communication library is involved.
+pub(in crate::run) fn planned(started: &Started, step: f64, sync: Option<&Sync>) -> Planned {
+    let Started { operation, bytes, tensors, late, then } = *started;
+    let (late, per_tensor) =
+        sync.map_or((0.0, 0.0), |sync| (late * step, sync.transport.per_tensor));
+    let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
+    Planned { operation, bytes, late: Span::from_seconds(late), overhead, then }
+}
+
+/// Returns how the model copies of a job exchange gradients, or average models, if they compute on whole batches and exchange
+/// anything.
+pub(in crate::run) fn exchange_of_whole_batches(job: &Job) -> Option<&Sync> {
+    let alone = job.ranks() < 2 && !job.sums_gradients() && job.servers().is_none();
+    job.sync.as_ref().filter(|_| !alone && job.parallelism.is_none())
+}
+
+/// Returns the exchange at the end of a step of `job` on a whole batch, and the pieces that it cuts the step into.
+pub(in crate::run) fn cut_exchange(job: &Job, sync: &Sync) -> CutExchange {
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
-    let needed = until(parameters.map(|of| of.needed).collect());
+    let needed = until(parameters.clone().map(|of| of.needed).collect());
+    // Parameters are complete only after the step.
+    let after = job.averages_parameters();
     let ready = |of: &Bucket| if after { 1.0 } else { sync.ready(of).min(1.0) };
     let ready = from_then(sync.buckets.iter().map(ready).collect());
+    let reduction = |of: &Bucket| {
+        // A framework's cycle may end after the step has ended.
+        let late = (sync.ready(of) - 1.0).max(0.0);
+        Started { tensors: of.tensors, late, ..Started::at_once(sync.operation(), of.bytes) }
+    };
     let mut ends: Vec<f64> = needed.iter().chain(&ready).copied().chain([1.0]).collect();
     ends.retain(|end| *end > 0.0);
     ends.sort_by(f64::total_cmp);
     ends.dedup();
     let (mut start, mut made, mut pieces) = (0.0, 0, Vec::new());
     for end in ends {
-        let needs = needed.partition_point(|at| *at <= start);
+        let needs = needed.partition_point(|at| *at <= start) as u32;
         let by_then = ready.partition_point(|at| *at <= end);
         let ready = &sync.buckets[made..by_then];
         let compress = ready.iter().map(|bucket| bucket.compress).sum();
         let bytes = ready.iter().map(|bucket| bucket.raw as f64).sum();
-        let (needs, ready) = (needs as u32, ready.len() as u32);
-        pieces.push(Piece { share: end - start, compress, needs, made: ready, bytes });
+        let reductions = ready.iter().map(reduction).collect();
+        pieces.push(Piece { share: end - start, compress, needs, made: reductions, bytes });
         (start, made) = (end, by_then);
     }
-    CutExchange { pieces, broadcasts: needed.len() as u32, update: (0.0, 0) }
+    let broadcast = |of: &Parameters| Started {
+        tensors: of.tensors,
+        ..Started::at_once(Operation::Broadcast, of.bytes)
+    };
+    // A root updates parameters; without a root every device decompresses gradients.
+    let decompress = (sync.decompress * sync.received(job.ranks()), u32::MAX);
+    let update = sync.root.as_ref().map_or(decompress, |root| (root.update, 1));
+    CutExchange { pieces, broadcasts: parameters.map(broadcast).collect(), update }
 }
 
 /// Returns the time by which each parameter bucket must have arrived, given the time when each bucket is used. A computation that

@@ -4,7 +4,7 @@ mod cycle;
 mod experts;
 
 use super::*;
-use crate::communication::Cycle;
+use crate::communication::{ByCommunicator, Cycle};
 use crate::job::program::op::Input;
 use crate::job::program::pass::Exchanges;
 use Pass::{Backward, Forward};
@@ -74,12 +74,12 @@ fn of_stage(parallelism: &Parallelism) -> OfStage<'_> {
     }
 }
 
-fn made(zero: u32, micro: u32) -> StageProgram {
+fn made(zero: u32, micro: u32) -> Program {
     in_step(zero, micro, (Cycle::EACH_STEP, false), 0)
 }
 
 /// Returns the program of `step` of a cycle, in which exchanges average parameters if `averages` is true.
-fn in_step(zero: u32, micro: u32, (cycle, averages): (Cycle, bool), step: u64) -> StageProgram {
+fn in_step(zero: u32, micro: u32, (cycle, averages): (Cycle, bool), step: u64) -> Program {
     let parallelism = parallelism(Schedule::Gpipe, micro, zero);
     stage_program(&OfStage {
         buckets: vec![buckets()],
@@ -173,7 +173,7 @@ fn method() -> forebay_scenario::Method {
 }
 
 /// Returns the program of one of two equal stages, with the gradients of each chunk in one bucket.
-fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgram {
+fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> Program {
     let chunks = 2 * schedule.chunks() as usize;
     let weights = vec![1.0 / chunks as f64; chunks];
     let parallelism = Parallelism { weights, ..parallelism(schedule, micro, zero) };
