@@ -41,6 +41,7 @@ impl Members {
 
     /// Returns the number of the GPU that is rank number `rank` of the group.
     #[must_use]
+    #[inline]
     pub fn gpu(&self, rank: u32) -> u32 {
         self.first + rank / self.block * self.jump + rank % self.block * self.stride
     }
