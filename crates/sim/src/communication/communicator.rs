@@ -119,7 +119,7 @@ impl CommunicatorRun {
     }
 
     /// Records that nothing but the communicator's collectives uses the links of its ranks.
-    pub(crate) fn has_own_links(&mut self) {
+    pub(crate) fn keep_own_links(&mut self) {
         self.own = Some(OwnLinks::new(self.ranks.members));
     }
 

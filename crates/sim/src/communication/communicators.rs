@@ -24,8 +24,8 @@ pub(crate) struct Communicators {
     /// The exchanges of job copies with their parameter servers, one for each part of a model.
     pub(crate) servers: IdVec<ServersId, ServerRun>,
     /// The workers of these exchanges, by device; `workers_of` holds those of each device.
-    pub(crate) workers: IdVec<ServerWorkerId, ServerWorker>,
-    pub(crate) workers_of: IdVec<DeviceId, Ids<ServerWorkerId>>,
+    pub(super) workers: IdVec<ServerWorkerId, ServerWorker>,
+    pub(super) workers_of: IdVec<DeviceId, Ids<ServerWorkerId>>,
     /// The routes between the ranks of each job copy, if its ranks exchange anything.
     pub(crate) ways: IdVec<JobId, Option<Box<RankRoutes>>>,
     pub(super) messages: Messages,

@@ -16,9 +16,13 @@ use forebay_engine::{Span, Time};
 use forebay_report::SyncOutcome;
 use forebay_scenario::{BucketShare, Members};
 
+use super::communicators::Communicators;
 use super::exchange::{Exchange, Whose};
 use super::worker::{Held, WorkerRun};
-use crate::ids::{BucketId, DeviceId, IdVec, JobId, MessageId, ModelId, ServersId, ShardId};
+use crate::env::Env;
+use crate::ids::{
+    BucketId, DeviceId, IdVec, Ids, JobId, MessageId, ModelId, ServerWorkerId, ServersId, ShardId,
+};
 
 /// The state of the exchanges of a part of a job copy's model with parameter servers.
 #[derive(Debug)]
@@ -193,12 +197,12 @@ impl ServerRun {
     }
 
     /// Returns whether `worker` has the parameters for `step`.
-    pub(crate) fn may_begin(&self, worker: u32, step: u64) -> bool {
+    fn may_begin(&self, worker: u32, step: u64) -> bool {
         self.workers[ModelId::new(worker)].may_begin(step / self.period)
     }
 
     /// Records that `worker` begins to compute for `step`.
-    pub(crate) fn begin(&mut self, now: Time, worker: u32, step: u64) {
+    fn begin(&mut self, now: Time, worker: u32, step: u64) {
         // If several steps precede an exchange, the begin of the first one counts.
         if step.is_multiple_of(self.period) {
             let worker = self.worker(worker);
@@ -208,13 +212,13 @@ impl ServerRun {
 
     /// Records that the learner on `device` has computed its gradients for an exchange of `worker`. The last learner to do so
     /// holds up the others.
-    pub(crate) fn has_computed(&mut self, now: Time, worker: u32, device: DeviceId) {
+    fn note_computed(&mut self, now: Time, worker: u32, device: DeviceId) {
         let worker = self.worker(worker);
         (worker.computed, worker.last) = (Some(now), device);
     }
 
     /// Returns whether `worker` has all its gradients for the current exchange once it has those of `made` more buckets.
-    pub(crate) fn makes_last(&self, worker: u32, made: u32) -> bool {
+    fn makes_last(&self, worker: u32, made: u32) -> bool {
         let buckets = self.overhead.len() as u32;
         self.workers[ModelId::new(worker)].makes_last(made, buckets)
     }
@@ -281,7 +285,7 @@ impl ServerRun {
     }
 
     /// Returns whether `worker` has completed the exchange at the end of `step`.
-    pub(crate) fn has_exchanged(&self, worker: u32, step: u64) -> bool {
+    fn has_exchanged(&self, worker: u32, step: u64) -> bool {
         self.workers[ModelId::new(worker)].added * self.period > step
     }
 
@@ -338,6 +342,86 @@ impl ServerRun {
             if parcel.pulled { part.pull } else { part.push }
         };
         self.parcels.values().map(bytes).fold(0, u64::saturating_add)
+    }
+}
+
+impl Communicators {
+    /// Lets devices from `first` on exchange with parameter servers by the workers `all`, given device by device.
+    pub(crate) fn add_workers<'a>(
+        &mut self,
+        first: DeviceId,
+        all: impl IntoIterator<Item = &'a [ServerWorker]>,
+    ) {
+        self.workers_of.resize(first.number(), Ids::default());
+        for own in all {
+            let next = self.workers.next_id();
+            self.workers.extend(own.iter().copied());
+            self.workers_of.push(self.workers.ids_from(next));
+        }
+    }
+
+    /// Returns the workers that exchange with parameter servers for device `d`; none if its job has no servers.
+    #[inline]
+    pub(crate) fn workers_of(&self, d: DeviceId) -> Ids<ServerWorkerId> {
+        self.workers_of.get(d).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn worker(&self, w: ServerWorkerId) -> ServerWorker {
+        self.workers[w]
+    }
+
+    /// Returns the exchange with parameter servers and the number of each worker that exchanges for device `d`.
+    pub(crate) fn exchanges_of(&self, d: DeviceId) -> impl Iterator<Item = (&ServerRun, u32)> {
+        let workers = self.workers[self.workers_of(d)].iter();
+        workers.map(|of| (&self.servers[of.servers], of.worker))
+    }
+
+    /// Returns whether device `d` has all parameters for `step`.
+    pub(crate) fn has_parameters(&self, d: DeviceId, step: u64) -> bool {
+        self.exchanges_of(d).all(|(servers, worker)| servers.may_begin(worker, step))
+    }
+
+    /// Returns whether the workers of device `d` have completed the exchange at the end of `step`.
+    pub(crate) fn have_exchanged(&self, d: DeviceId, step: u64) -> bool {
+        self.exchanges_of(d).all(|(servers, worker)| servers.has_exchanged(worker, step))
+    }
+
+    /// Records that device `d` begins to compute for `step`.
+    pub(crate) fn begin_server_exchange(&mut self, now: Time, d: DeviceId, step: u64) {
+        for w in self.workers_of(d) {
+            let ServerWorker { servers, worker, .. } = self.workers[w];
+            self.servers[servers].begin(now, worker, step);
+        }
+    }
+
+    /// Records that device `d` has computed all its gradients for an exchange, which its GPU pushes.
+    pub(crate) fn note_computed(&mut self, now: Time, d: DeviceId) {
+        for w in self.workers_of(d) {
+            let ServerWorker { servers, worker, .. } = self.workers[w];
+            self.servers[servers].note_computed(now, worker, d);
+        }
+    }
+
+    /// Records that device `d` has computed the next `made` buckets of its gradients of experts, or of other gradients, which it
+    /// pushes.
+    pub(crate) fn note_push(&mut self, now: Time, d: DeviceId, (of_experts, made): (bool, u32)) {
+        for w in self.workers_of(d) {
+            let ServerWorker { servers, worker, experts } = self.workers[w];
+            let servers = &mut self.servers[servers];
+            if experts == of_experts && servers.makes_last(worker, made) {
+                servers.note_computed(now, worker, d);
+            }
+        }
+    }
+
+    /// Records in the timeline how many bytes are in transfer and by how many exchanges the fastest worker is ahead of the
+    /// slowest.
+    pub(crate) fn trace_servers(&self, env: &mut Env, s: ServersId) {
+        let servers = &self.servers[s];
+        if let (Some(recorder), Some(tracks)) = (&mut env.recorder, servers.tracks) {
+            recorder.count(tracks.moving, env.now, servers.moving() as f64);
+            recorder.count(tracks.ahead, env.now, servers.lead() as f64);
+        }
     }
 }
 

@@ -12,7 +12,10 @@ impl Jobs {
     /// Offers for reduction the gradients that device `d` has computed in a piece of the step.
     pub(super) fn offer_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let j = self.devices[d].job;
-        self.note_offer(env.now, d, piece);
+        if piece as usize + 1 == self.pieces_of(d) {
+            // The GPU pushes the last buckets as soon as it has those of all its learners.
+            self.communicators.note_computed(env.now, d);
+        }
         if self.jobs[j].learners.number > 1 {
             return self.add_to_sum(env, d, piece);
         }
@@ -48,7 +51,7 @@ impl Jobs {
         let parts = self.jobs[self.devices[d].job].parts;
         let there = !self.recoveries.is_saving(parts.checkpoints) && self.has_parameters(d);
         if there {
-            self.begin_exchange(env.now, d);
+            self.communicators.begin_server_exchange(env.now, d, self.devices[d].next);
         } else {
             self.wait_for_parameters_from(env, d);
         }

@@ -1,13 +1,13 @@
 //! Pushes to parameter servers and pulls from them, on the same network as the data.
 
-use forebay_engine::{Span, Time};
+use forebay_engine::Span;
 
 use super::jobs::Jobs;
 use super::tally::Tally;
-use crate::communication::{Around, Exchange, Parcel, ServerRun, ServerWorker};
+use crate::communication::{Around, Exchange, Parcel, ServerWorker};
 use crate::device::State;
 use crate::env::{ActivityId, Delay, Env, Event, broken};
-use crate::ids::{DeviceId, Ids, JobId, MessageId, ServerWorkerId, ServersId};
+use crate::ids::{DeviceId, JobId, MessageId, ServerWorkerId, ServersId};
 
 /// What is complete once a step of an independently training model copy has been counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,31 +21,9 @@ enum Counted {
 }
 
 impl Jobs {
-    /// Returns the workers that exchange with parameter servers for device `d`; none if its job has no servers.
-    fn workers_of(&self, d: DeviceId) -> Ids<ServerWorkerId> {
-        self.communicators.workers_of.get(d).copied().unwrap_or_default()
-    }
-
-    /// Returns the exchange with parameter servers and the number of each worker that exchanges for device `d`.
-    pub(super) fn exchanges_of(&self, d: DeviceId) -> impl Iterator<Item = (&ServerRun, u32)> {
-        let all = &self.communicators;
-        let workers = all.workers[self.workers_of(d)].iter();
-        workers.map(|of| (&all.servers[of.servers], of.worker))
-    }
-
     /// Returns whether device `d` has all parameters for its next step.
     pub(super) fn has_parameters(&self, d: DeviceId) -> bool {
-        let next = self.devices[d].next;
-        self.exchanges_of(d).all(|(servers, worker)| servers.may_begin(worker, next))
-    }
-
-    /// Records that device `d` begins to compute for its step.
-    pub(super) fn begin_exchange(&mut self, now: Time, d: DeviceId) {
-        let next = self.devices[d].next;
-        for w in self.workers_of(d) {
-            let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
-            self.communicators.servers[servers].begin(now, worker, next);
-        }
+        self.communicators.has_parameters(d, self.devices[d].next)
     }
 
     /// Lets the workers of job copy `j` pull their first parameters, if it has servers; after a failure only workers that are not
@@ -62,29 +40,6 @@ impl Jobs {
         }
     }
 
-    /// Notes that device `d` has computed the gradients of offer number `piece`, which its GPU pushes as soon as it has those of all
-    /// its learners.
-    pub(super) fn note_offer(&mut self, now: Time, d: DeviceId, piece: u32) {
-        if piece as usize + 1 < self.pieces_of(d) {
-            return;
-        }
-        for w in self.workers_of(d) {
-            let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
-            self.communicators.servers[servers].has_computed(now, worker, d);
-        }
-    }
-
-    /// Notes that device `d` has computed the next `made` buckets of its gradients of experts, or of other gradients, which it pushes.
-    pub(super) fn note_push(&mut self, now: Time, d: DeviceId, (of_experts, made): (bool, u32)) {
-        for w in self.workers_of(d) {
-            let ServerWorker { servers, worker, experts } = self.communicators.workers[w];
-            let servers = &mut self.communicators.servers[servers];
-            if experts == of_experts && servers.makes_last(worker, made) {
-                servers.has_computed(now, worker, d);
-            }
-        }
-    }
-
     /// Pushes the next `made` buckets of device `d`, which have gradients of experts or of other parameters.
     pub(super) fn push_buckets(
         &mut self,
@@ -92,8 +47,8 @@ impl Jobs {
         d: DeviceId,
         (of_experts, made): (bool, u32),
     ) {
-        for w in self.workers_of(d) {
-            let ServerWorker { servers, worker, experts } = self.communicators.workers[w];
+        for w in self.communicators.workers_of(d) {
+            let ServerWorker { servers, worker, experts } = self.communicators.worker(w);
             if experts != of_experts {
                 continue;
             }
@@ -114,7 +69,7 @@ impl Jobs {
 
     /// Pushes the first bucket that waits on a worker.
     pub(crate) fn push_next(&mut self, env: &mut Env, w: ServerWorkerId) {
-        let ServerWorker { servers: s, worker, .. } = self.communicators.workers[w];
+        let ServerWorker { servers: s, worker, .. } = self.communicators.worker(w);
         let servers = &mut self.communicators.servers[s];
         if self.jobs[servers.job].finished {
             return;
@@ -194,7 +149,7 @@ impl Jobs {
     /// Handles all parts that have arrived.
     fn take_parcels(&mut self, env: &mut Env, s: ServersId) {
         while let Some(parcel) = self.communicators.take_parcel(s) {
-            self.trace_servers(env, s);
+            self.communicators.trace_servers(env, s);
             if self.jobs[self.communicators.servers[s].job].finished {
                 continue;
             }
@@ -204,7 +159,7 @@ impl Jobs {
                 self.end_push(env, s, parcel)
             }
         }
-        self.trace_servers(env, s);
+        self.communicators.trace_servers(env, s);
     }
 
     /// Handles the end of a push: the server has added the pushed part to its parameters.
@@ -227,9 +182,7 @@ impl Jobs {
         let (j, step, devices) = (all[s].job, all[s].exchanged(worker), all[s].devices(worker));
         let mut counted = Counted::Part;
         for d in devices {
-            let mut all = self.exchanges_of(d);
-            if all.all(|(servers, worker)| servers.has_exchanged(worker, step)) {
-                drop(all);
+            if self.communicators.have_exchanged(d, step) {
                 counted = self.count_own_step(env, j, self.devices[d].model, step);
             }
             if counted == Counted::Job {
@@ -293,15 +246,5 @@ impl Jobs {
         let Some(samples) = apart.whole() else { return Counted::Part };
         self.record_samples(env, j, samples);
         if self.finish_if_over(env, j) { Counted::Job } else { Counted::Step }
-    }
-
-    /// Records in the timeline how many bytes are in transfer and by how many exchanges the fastest worker is ahead of the
-    /// slowest.
-    pub(super) fn trace_servers(&mut self, env: &mut Env, s: ServersId) {
-        let servers = &self.communicators.servers[s];
-        if let (Some(recorder), Some(tracks)) = (&mut env.recorder, servers.tracks) {
-            recorder.count(tracks.moving, env.now, servers.moving() as f64);
-            recorder.count(tracks.ahead, env.now, servers.lead() as f64);
-        }
     }
 }

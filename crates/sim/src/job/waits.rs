@@ -182,7 +182,8 @@ impl Jobs {
     /// Appends to `pieces` the causes of the wait of device `d` for parameters from servers: the computation of the model copy that
     /// held it up, and communication.
     fn parameter_causes(&self, d: DeviceId, (from, to): Wait, pieces: &mut Vec<Segment>) {
-        let held = self.exchanges_of(d).map(|(servers, worker)| servers.held(to, worker));
+        let held =
+            self.communicators.exchanges_of(d).map(|(servers, worker)| servers.held(to, worker));
         // Where the device waited for several parts of the model, the one that was held up last counts.
         let held = held.max_by_key(|held| held[1].map(|held| held.until)).unwrap_or_default();
         let mut start = from;

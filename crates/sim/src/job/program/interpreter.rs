@@ -142,7 +142,7 @@ impl Jobs {
                 if self.devices[d].learner > 0 => {}
             Op::Start(..) => self.begin_exchange_of(env, d, op),
             Op::Push { experts, buckets } => {
-                self.note_push(env.now, d, (experts, buckets));
+                self.communicators.note_push(env.now, d, (experts, buckets));
                 self.begin_exchange_of(env, d, op);
                 if self.devices[d].account.state() == State::Off {
                     // A push to servers ended at once, and with it the device's job.
@@ -196,10 +196,11 @@ impl Jobs {
     }
 
     /// Returns whether device `d` has the input that `op` needs.
-    fn is_ready(&mut self, d: DeviceId, op: Op) -> bool {
+    fn is_ready(&self, d: DeviceId, op: Op) -> bool {
+        let spread = || &self.jobs[self.devices[d].job].spread;
         match op {
-            Op::Receive(input) => !self.part(d).received[input.number()].is_empty(),
-            Op::AwaitSwap => self.part(d).swapping == 0,
+            Op::Receive(input) => !spread().part_of(d).received[input.number()].is_empty(),
+            Op::AwaitSwap => spread().part_of(d).swapping == 0,
             Op::Await(communicator, number) => {
                 let step = self.devices[d].next;
                 let mut all = self.communicators_of(d, communicator).iter();

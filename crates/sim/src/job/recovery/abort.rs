@@ -111,7 +111,7 @@ impl Jobs {
         self.jobs[j].spread.abort();
         for s in parts.servers {
             self.communicators.servers[s].abort();
-            self.trace_servers(env, s);
+            self.communicators.trace_servers(env, s);
         }
     }
 

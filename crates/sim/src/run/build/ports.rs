@@ -261,7 +261,7 @@ impl Builder<'_> {
                 let communicator = &mut all[c];
                 let links = ways.links_among(&communicator.members());
                 if links.is_some_and(|links| users.is_alone(&links, c)) {
-                    communicator.has_own_links();
+                    communicator.keep_own_links();
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::Builder;
 use super::job::JobCopy;
 use super::layout::{Laid, Set};
 use crate::communication::{Communicator, Ports, ServerRun, ServerTracks, ServerWorker, Shard};
-use crate::ids::{DeviceId, Ids, RangeVec, ServersId};
+use crate::ids::{DeviceId, RangeVec, ServersId};
 use crate::job::Program;
 
 /// The bucket parts that servers hold, by bucket, then by server, with the number of tensors of each bucket.
@@ -29,15 +29,11 @@ impl Builder<'_> {
         let name = format!("{}[{copy}] servers", of.job.name);
         let servers =
             self.server_run(of, ports, (0..ranks).map(of_worker).collect(), (&name, held));
-        self.parts.communicators.workers_of.resize(first.number(), Ids::default());
         self.parts.communicators.servers[servers].counts = true;
-        for worker in 0..ranks {
-            let next = self.parts.communicators.workers.next_id();
-            self.parts.communicators.workers.push(ServerWorker { servers, worker, experts: false });
-            for _ in 0..learners {
-                self.parts.communicators.workers_of.push(Ids::new(next, next + 1));
-            }
-        }
+        let workers: Vec<ServerWorker> = (0..ranks * learners)
+            .map(|d| ServerWorker { servers, worker: d / learners, experts: false })
+            .collect();
+        self.parts.communicators.add_workers(first, workers.chunks(1));
     }
 
     /// Adds the exchanges of a job copy's GPUs with its parameter servers, if it has any: one for each part of the model, among
@@ -75,13 +71,8 @@ impl Builder<'_> {
                 counted = true;
             }
         }
-        self.parts.communicators.workers_of.resize(laid.first.number(), Ids::default());
-        for own in workers.as_slice() {
-            let next = self.parts.communicators.workers.next_id();
-            self.parts.communicators.workers.extend(own.iter().copied());
-            let own = self.parts.communicators.workers.ids_from(next);
-            self.parts.communicators.workers_of.push(own);
-        }
+        let all = workers.as_slice().iter().map(Vec::as_slice);
+        self.parts.communicators.add_workers(laid.first, all);
     }
 
     /// Adds an exchange for each group of GPUs of a set, and each device's workers to `workers`. If `counts` is true, the
