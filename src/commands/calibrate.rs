@@ -87,8 +87,8 @@ fn kept(out: &Output, calibrate: &Calibrate) -> String {
     format!("{count} samples are kept in {place}; the same command measures the rest")
 }
 
-/// Writes the profile and prints the table of results. Returns an error if the calibration was interrupted, a probe failed, or no
-/// trial can be used for a fit.
+/// Writes the profile and prints the table of results. Returns an error if the calibration was interrupted, or a probe failed or
+/// measured nothing.
 fn finish(
     summary: &Summary,
     out: &Output,
@@ -110,12 +110,12 @@ fn finish(
         false => format!("{count} samples are kept in {place}; {file} is as it was\n"),
     });
     output::text(&text)?;
-    match &summary.failures[..] {
-        [] if summary.cells.iter().all(|cell| cell.used == 0) => {
-            Err(Failure::Machine("nothing to fit: every trial was excluded".to_owned()))
-        }
-        [] => Ok(()),
-        failures => {
+    let missing = calibrate_table::missing(summary);
+    let late = |(_, error): &(String, ProbeError)| matches!(error, ProbeError::Time);
+    match (&summary.failures[..], missing) {
+        (failures, Some(what)) if failures.iter().all(late) => Err(Failure::Check(what)),
+        ([], _) => Ok(()),
+        (failures, _) => {
             let lines = failures.iter().map(|(probe, error)| format!("{probe}: {error}"));
             let lines = lines.collect::<Vec<_>>().join("\n");
             Err(Failure::Machine(format!("{lines}\n{}", kept(out, calibrate))))

@@ -40,7 +40,7 @@ fn row(cell: &CellSummary) -> [String; 7] {
         End::Precise => "",
         End::MostTrials => "noisy",
         End::Drifts => "drifts",
-        End::NotOurs => "machine not ours",
+        End::Excluded => "none to use",
         End::Budget => "time was up",
         End::Stopped => "stopped",
     };
@@ -86,13 +86,7 @@ fn remarks(summary: &Summary, machine: &Machine) -> Vec<String> {
     for (why, count) in excluded {
         lines.push(format!("{count} trials not used: {why}"));
     }
-    if summary.cells.iter().any(|cell| cell.end == End::NotOurs) {
-        lines.push(
-            "measure again when nothing else runs here, or on a node of your own: the same command \
-             measures what is missing"
-                .to_owned(),
-        );
-    }
+    lines.extend(beside(summary));
     let count = |end: End| summary.cells.iter().filter(|cell| cell.end == end).count();
     lines.push(format!(
         "{} of {} kinds of trials reached the plan's precision; time ended {} others",
@@ -111,6 +105,43 @@ fn remarks(summary: &Summary, machine: &Machine) -> Vec<String> {
         "no GPU here: step on CUDA and copy not measured".into()
     });
     lines
+}
+
+/// Returns a line that says how many trials ran beside others, and what those took; `None` if all ran alone.
+fn beside(summary: &Summary) -> Option<String> {
+    let mut what: BTreeMap<&str, u32> = BTreeMap::new();
+    for (taken, count) in summary.cells.iter().flat_map(|cell| &cell.beside) {
+        *what.entry(taken).or_default() += count;
+    }
+    // Trials of a trend are told apart only after they have counted.
+    let drifted = |cell: &CellSummary| cell.excluded.get("a trend").copied().unwrap_or(0);
+    let counted = |cell: &CellSummary| cell.used as u32 + drifted(cell);
+    let (beside, of): (u32, u32) = (what.values().sum(), summary.cells.iter().map(counted).sum());
+    let what: Vec<String> =
+        what.iter().map(|(taken, count)| format!("{taken} in {count}")).collect();
+    (beside > 0).then(|| {
+        let what = what.join(", ");
+        format!(
+            "{beside} of {of} trials ran beside others ({what}); they count, and the profile also has the values alone"
+        )
+    })
+}
+
+/// Says which probes of a calibration measured nothing, and why; `None` if each measured something.
+pub(super) fn missing(summary: &Summary) -> Option<String> {
+    let each = |(probe, excluded): (&str, BTreeMap<&str, u32>)| {
+        let why: Vec<String> =
+            excluded.iter().map(|(why, count)| format!("{why}: {count}")).collect();
+        match &why[..] {
+            [] => format!("{probe} (time was up before its first trial)"),
+            why => format!("{probe} (trials not used: {})", why.join(", ")),
+        }
+    };
+    let all: Vec<String> = summary.unmeasured().into_iter().map(each).collect();
+    (!all.is_empty()).then(|| {
+        let all = all.join(", ");
+        format!("nothing measured of {all}; give more time with --budget, or leave out the probe's table")
+    })
 }
 
 #[cfg(test)]

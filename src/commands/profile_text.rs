@@ -2,7 +2,7 @@
 
 use super::output;
 use crate::law::CachePolicy;
-use crate::profile::{Change, Fit, Parameter, Profile, ThroughputTable, Verdict};
+use crate::profile::{Change, Fit, Neighbours, Parameter, Profile, ThroughputTable, Verdict};
 use crate::report::format::{bytes, number, prefixed, rate, seconds, share, signed_share};
 use crate::scenario::printable_line;
 use comfy_table::{Cell, CellAlignment, Table};
@@ -40,9 +40,44 @@ pub(super) fn show(profile: &Profile) -> String {
             }
         }
     }
+    let alone: String = profile.fits().iter().map(|(path, fit)| alone(path, fit)).collect();
     let tables: String = profile.throughput.iter().map(|(name, of)| throughput(name, of)).collect();
     let measured: String = profile.fits().iter().map(|(path, fit)| range(path, fit)).collect();
-    format!("{rows}\n\n{notes}{measured}{tables}{}", provenance(profile))
+    let neighbours = profile.neighbours.as_ref().map(neighbours).unwrap_or_default();
+    format!("{rows}\n\n{notes}{neighbours}{alone}{measured}{tables}{}", provenance(profile))
+}
+
+/// Returns a line that says what others took during the measurement.
+fn neighbours(of: &Neighbours) -> String {
+    let Neighbours { beside, others, waited, throttled } = of;
+    format!(
+        "{} of the trials ran beside others: on average {} cores were busy with others and {} held back by a quota, and threads \
+         got none in {} of the time that they wanted one\n",
+        share(*beside),
+        number(*others),
+        number(*throttled),
+        share(*waited)
+    )
+}
+
+/// Returns a line with the parameters of a fit alone; empty if all of its trials ran alone.
+fn alone(path: &[String], fit: &Fit) -> String {
+    // A fit without a trial alone has nothing to show: the line on neighbours says how they were.
+    let Some(alone) = fit.alone.as_ref().filter(|alone| alone.share > 0.0) else {
+        return String::new();
+    };
+    let path = printable_line(&path.join("."));
+    let value = |(name, value): (&String, &f64)| {
+        let unit = fit.parameters.get(name).map_or("", |of| &of.unit);
+        format!("{} {}", printable_line(name), shown(*value, unit))
+    };
+    let values: Vec<String> = alone.values.iter().map(value).collect();
+    match values.is_empty() {
+        true => format!("{path} alone: {} of its trials, too few\n", share(alone.share)),
+        false => {
+            format!("{path} alone ({} of its trials): {}\n", share(alone.share), values.join(", "))
+        }
+    }
 }
 
 /// Returns a line that summarises a throughput table: its sizes, numbers of readers and largest throughput.

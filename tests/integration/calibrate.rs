@@ -3,8 +3,10 @@
 
 use crate::support::Place;
 use rustix::process::{Pid, Signal, getuid, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A plan that takes a second, and that allows other load on the machine.
@@ -201,7 +203,7 @@ fn a_calibration_with_nothing_to_fit_keeps_the_earlier_profile() {
     place.write("short.toml", short);
     fs::create_dir(place.path("out")).expect("a directory");
     place.write("out/profile.toml", "of an earlier calibration\n");
-    let out = place.forebay(&arguments("short.toml", &[])).assert().code(3);
+    let out = place.forebay(&arguments("short.toml", &[])).assert().code(1);
     let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
     assert!(text.contains("out/profile.toml is as it was"), "{text}");
     assert_eq!(place.read("out/profile.toml"), b"of an earlier calibration\n");
@@ -330,4 +332,72 @@ fn a_directory_without_write_permission_is_reported() {
     fs::set_permissions(place.path("work"), fs::Permissions::from_mode(0o500)).expect("ours");
     let text = message(&place, &arguments("tiny.toml", &[]), 2);
     assert!(text.contains("permission denied; name another --directory"), "{text}");
+}
+
+/// Runs a calibration of the clock on one core while another program keeps core `hog` of the process's cores busy; returns its
+/// place. With a single core both run there.
+fn beside_hog(hog: usize) -> Place {
+    let mask = sched_getaffinity(None).expect("an affinity mask");
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect();
+    let on = |core: usize| {
+        let mut one = CpuSet::new();
+        one.set(cores[core.min(cores.len() - 1)]);
+        sched_setaffinity(None, &one).expect("a core of the mask");
+    };
+    let place = Place::new();
+    fs::create_dir(place.path("work")).expect("a directory");
+    place.write(
+        "p.toml",
+        "budget = \"60 s\"\n[trials]\nlength = \"60 ms\"\nat_least = 6\nat_most = 6\n[clock]\n",
+    );
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            on(hog);
+            while !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        // A process inherits the mask of the thread that starts it.
+        let run = scope.spawn(|| {
+            on(0);
+            place.forebay(&arguments("p.toml", &[])).assert().success();
+        });
+        let ended = run.join();
+        over.store(true, Ordering::Relaxed);
+        ended.expect("a calibration");
+    });
+    place
+}
+
+/// System: calibrations whose process may use one core, beside a program on another core and beside one on the same core.
+/// Expectation: every trial counts but for warm-up and trends; beside the second program the profile says so, and both costs and
+/// times are there.
+#[test]
+fn calibrations_beside_other_programs_lose_no_trials() {
+    for hog in [1, 0] {
+        let place = beside_hog(hog);
+        let samples = place.read("out/samples.jsonl");
+        for line in String::from_utf8_lossy(&samples).lines() {
+            let sample: forebay::measurement::Sample =
+                serde_json::from_str(line).expect("a sample");
+            let why = sample.excluded.unwrap_or_default();
+            assert!(why.is_empty() || why == "warm-up" || why.contains("trend"), "{line}");
+        }
+        let profile = String::from_utf8_lossy(&place.read("out/profile.toml")).into_owned();
+        if hog == 0 {
+            assert!(profile.contains("[neighbours]\nbeside = 1.0\n"), "{profile}");
+        }
+    }
+}
+
+#[test]
+fn a_calibration_that_measures_nothing_exits_with_1_and_says_what_is_missing() {
+    let place = place();
+    let text = message(&place, &arguments("tiny.toml", &["--budget", "1 us"]), 1);
+    for probe in ["clock", "read", "cache"] {
+        let missing = format!("{probe} (time was up before its first trial)");
+        assert!(text.contains(&missing), "{text}");
+    }
+    assert!(text.contains("give more time with --budget"), "{text}");
 }

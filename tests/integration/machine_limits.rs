@@ -135,7 +135,7 @@ fn directories_with_names_outside_utf8_are_accepted() {
         let done = place.forebay(&calibrate).arg(odd).output().expect("a process");
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         // Beside other programs, a trend may exclude all trials of a second.
-        assert!(done.status.success() || said.contains("every trial was excluded"), "{said}");
+        assert!(done.status.success() || said.contains("nothing measured of clock"), "{said}");
     };
     run();
     // The same calibration resumes: its samples identify their data by the bytes of the directory's name.

@@ -27,7 +27,11 @@ pub struct Sample {
     /// Further observations: `latency_p50`, `bytes`, `loss`.
     #[serde(default)]
     pub observed: BTreeMap<String, f64>,
-    /// Why the sample must not be used, such as other load on the machine, a warm-up or a trend.
+    /// What others took of the process's cores during the trial, if it was much: `others kept 0.8 cores busy`. The sample counts
+    /// all the same, because interference is part of a machine; fits tell both kinds apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
+    /// Why the sample must not be used, such as a warm-up or a trend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excluded: Option<String>,
     /// Wall clock at the end of the trial [s since 1970].

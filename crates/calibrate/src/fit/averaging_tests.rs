@@ -42,6 +42,7 @@ fn step((batch, learners, every): (f64, f64, Option<f64>), seconds: f64, trial: 
         seconds,
         core_seconds: 0.0,
         observed: [("memory".to_owned(), 3e8 + 1e6 * batch)].into(),
+        beside: None,
         excluded: None,
         at: f64::from(trial),
     }

@@ -119,6 +119,7 @@ fn fit(
         parameters: parameter(size, ci95, doubt.or_else(narrow)),
         samples: passes.len() as u64,
         residual: rounded(error),
+        alone: None,
         ratios: Vec::new(),
         range: range(passes),
         draws: drawn.into_iter().take(KEPT).collect(),
@@ -179,6 +180,7 @@ mod tests {
             seconds: 1.0,
             core_seconds: 0.0,
             observed: [("hits".to_owned(), hits)].into(),
+            beside: None,
             excluded: None,
             at: 0.0,
         }

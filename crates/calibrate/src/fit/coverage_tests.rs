@@ -68,6 +68,7 @@ impl Disturbance {
                 seconds: 100.0 * seconds * factors[0],
                 core_seconds: 100.0 * cores * factors[1],
                 observed: [].into(),
+                beside: None,
                 excluded: None,
                 at: trial as f64,
             });

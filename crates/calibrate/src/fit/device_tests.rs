@@ -44,6 +44,7 @@ fn step(batch: f64, learners: f64, seconds: f64, at: f64) -> Sample {
         seconds,
         core_seconds: 0.0,
         observed: [("memory".to_owned(), 3e8 + 1e6 * batch)].into(),
+        beside: None,
         excluded: None,
         at,
     }

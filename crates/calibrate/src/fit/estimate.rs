@@ -98,6 +98,7 @@ impl Estimates<'_> {
             parameters: terms().map(parameter).collect(),
             samples: self.cells.count() as u64,
             residual: rounded(self.residual()),
+            alone: None,
             ratios: Vec::new(),
             range: self.law.settings.iter().enumerate().filter_map(range).collect(),
             draws: self.all.iter().take(KEPT).map(drawn).collect(),

@@ -9,6 +9,7 @@
 mod additions;
 #[cfg(test)]
 mod averaging_tests;
+mod beside;
 mod bootstrap;
 mod cache;
 mod cell;
@@ -44,6 +45,18 @@ const DRAWS: usize = 400;
 #[must_use]
 pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profile {
     let all: Vec<&Sample> = samples.iter().filter(|s| s.excluded.is_none()).collect();
+    let mut found = fitted(&all, provenance, host);
+    if let Some(neighbours) = beside::neighbours(&all) {
+        let alone: Vec<&Sample> = all.iter().filter(|s| s.beside.is_none()).copied().collect();
+        let alone = fitted(&alone, Provenance::default(), found.host.clone());
+        beside::add_alone(&mut found, &alone);
+        found.neighbours = Some(neighbours);
+    }
+    found
+}
+
+/// Returns the profile of these samples, alone or not.
+fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
     let of = |probe: &str| all.iter().filter(|s| s.probe == probe).copied().collect::<Vec<_>>();
     let (read, decode, step) = (of("read"), of("decode"), of("step"));
     let plain: Vec<&Sample> = step.iter().filter(|s| averages(s).is_none()).copied().collect();
@@ -67,6 +80,7 @@ pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profil
     Profile {
         provenance,
         host,
+        neighbours: None,
         read: fits(&read, read_key, "records", |group| laws::read(group, DRAWS)),
         decode: fits(&decode, decode_key, "0", |group| laws::decode(group, DRAWS)),
         step: steps(&step),

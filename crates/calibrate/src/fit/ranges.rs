@@ -45,6 +45,7 @@ impl Lines<'_> {
             parameters: parameters.collect(),
             samples: self.cells.count() as u64,
             residual: rounded(self.residual(&coefficients)),
+            alone: None,
             ratios: Vec::new(),
             range: self
                 .cells

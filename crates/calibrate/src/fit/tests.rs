@@ -17,6 +17,7 @@ fn sample(probe: &str, labels: &[(&str, &str)], settings: &[(&str, f64)], each: 
         seconds: 10.0 * each,
         core_seconds: 5.0 * each,
         observed: [].into(),
+        beside: None,
         excluded: None,
         at: 0.0,
     }
@@ -158,6 +159,42 @@ fn steps(batches: &[f64]) -> Vec<Sample> {
     let mut samples: Vec<Sample> = (0..5).flat_map(|_| batches.iter().map(step)).collect();
     wobble(&mut samples);
     samples
+}
+
+/// System: decoding of which each second trial ran beside others, and took a tenth longer. Expectation: the profile has the
+/// parameters as found, in between, those alone, and how often each held.
+#[test]
+fn parameters_are_told_alone_and_as_found_beside_others() {
+    let one = |trial: u32, bytes: f64| {
+        let beside = trial % 2 == 1;
+        let slower = if beside { 1.1 } else { 1.0 };
+        let settings = [("bytes", bytes), ("pixels", 8e5 / bytes.sqrt()), ("threads", 1.0)];
+        let mut of = sample("decode", &[("format", "jpeg")], &settings, 0.0);
+        of.core_seconds = slower * (1e-4 + 1e-8 * bytes) * of.operations as f64;
+        of.seconds = 1.5 * of.core_seconds;
+        of.beside = beside.then(|| "others kept cores busy: 1.0 cores".to_owned());
+        of.observed = [("others".to_owned(), if beside { 1.0 } else { 0.0 })].into();
+        of.observed.insert("waited".to_owned(), of.seconds - of.core_seconds);
+        Sample { at: f64::from(trial), trial, ..of }
+    };
+    let all = |count: u32| -> Vec<Sample> {
+        (0..count).flat_map(|trial| [1e4, 4e4, 9e4, 2e5].map(|bytes| one(trial, bytes))).collect()
+    };
+    let profile = fitted(&all(20));
+    let neighbours = profile.neighbours.clone().expect("others were there");
+    assert_eq!((neighbours.beside, neighbours.others), (0.5, 0.5));
+    assert!((neighbours.waited - 1.0 / 3.0).abs() < 1e-5, "{neighbours:?}");
+    let fit = &profile.decode["jpeg"];
+    let alone = fit.alone.clone().expect("half of the trials ran alone");
+    assert_eq!(alone.share, 0.5);
+    assert!((alone.values["per_byte"] / 1e-8 - 1.0).abs() < 0.01, "{alone:?}");
+    assert!((fit.parameters["per_byte"].value / 1.05e-8 - 1.0).abs() < 0.02, "{fit:?}");
+    let text = profile.to_toml();
+    let again = Profile::parse("p.toml", &text);
+    assert_eq!(again.as_ref(), Ok(&profile), "{text}");
+    let alone: Vec<Sample> = all(20).into_iter().filter(|of| of.beside.is_none()).collect();
+    let quiet = fitted(&alone);
+    assert_eq!((quiet.neighbours, &quiet.decode["jpeg"].alone), (None, &None));
 }
 
 fn fitted(samples: &[Sample]) -> Profile {

@@ -19,6 +19,7 @@ fn sample(algorithm: &str, bytes: f64, seconds: f64) -> Sample {
         seconds,
         core_seconds: 0.0,
         observed: BTreeMap::new(),
+        beside: None,
         excluded: None,
         at: 0.0,
     }

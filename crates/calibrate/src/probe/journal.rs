@@ -129,6 +129,7 @@ mod tests {
             seconds: 0.1 / 3.0,
             core_seconds: 1e-9,
             observed: [].into(),
+            beside: None,
             excluded: (trial == 0).then(|| "warm-up".to_owned()),
             at: 1.7e9,
         }

@@ -5,6 +5,7 @@
 //! limited by the same groups; the memory that the process allocates itself is also limited by `ulimit -v`.
 
 use rustix::process::{Resource, getrlimit};
+use rustix::thread::CpuSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,9 +15,21 @@ const GROUPS: &str = "/sys/fs/cgroup";
 /// Returns the number of cores that this process may use, rounded to a thousandth, such as `1.5`.
 #[must_use]
 pub fn cores() -> f64 {
-    let allowed = rustix::thread::sched_getaffinity(None);
-    let affinity = allowed.map_or(1.0, |set| f64::from(set.count().max(1)));
-    held_to(affinity, Groups::here("cpu").cores())
+    held_to(mask().len().max(1) as f64, Groups::here("cpu").cores())
+}
+
+/// Returns the numbers of the cores on which this process may run (its affinity mask); none if they are unknown.
+#[must_use]
+pub fn mask() -> Vec<usize> {
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect()
+}
+
+/// Returns how long quotas of this process's control groups, or of their parents, have held threads back so far, all cores
+/// together [core-s]; 0 without quotas.
+#[must_use]
+pub fn throttled() -> f64 {
+    Groups::here("cpu").throttled()
 }
 
 /// Returns the number of threads that keep the cores of this process busy: a fraction of a core takes a thread
@@ -135,6 +148,20 @@ impl Groups {
         self.0.iter().filter_map(quota).reduce(f64::min)
     }
 
+    /// Returns how long quotas have held threads back [core-s]: `throttled_usec` of version 2, `throttled_time` [ns] of version 1.
+    fn throttled(&self) -> f64 {
+        let held = |group: &PathBuf| {
+            let text = read(group, "cpu.stat")?;
+            let line = |name: &str| {
+                let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+                value.trim().parse::<f64>().ok()
+            };
+            let old = || Some(line("throttled_time ")? * 1e-9);
+            line("throttled_usec ").map(|time| time * 1e-6).or_else(old)
+        };
+        self.0.iter().filter_map(held).sum()
+    }
+
     /// Returns the tightest limits of memory.
     fn memory(&self) -> Memory {
         let least = |a: Option<f64>, b: f64| Some(a.map_or(b, |a| a.min(b)));
@@ -207,6 +234,19 @@ mod tests {
         write("s/t/memory.max", "max\n");
         assert_eq!(found("0::/s/t\n"), (Some(1.5), Memory::default()));
         assert_eq!(found("nonsense"), (None, Memory::default()));
+    }
+
+    #[test]
+    fn time_held_back_by_quotas_is_summed_over_nested_groups() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| write(place.path(), path, text);
+        write("cpu/a/cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 2500000000\n");
+        write("cpu/a/b/cpu.stat", "nr_periods 9\nnr_throttled 1\nthrottled_time 500000000\n");
+        write("s/cpu.stat", "usage_usec 7\nnr_throttled 1\nthrottled_usec 1500000\n");
+        let found = |groups: &str| Groups::find(place.path(), groups, "cpu").throttled();
+        assert_eq!(found("3:cpu:/a/b\n"), 3.0);
+        assert_eq!(found("0::/s\n"), 1.5);
+        assert_eq!(found("nonsense"), 0.0);
     }
 
     #[test]

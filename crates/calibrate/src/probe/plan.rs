@@ -27,7 +27,7 @@ pub struct Plan {
     /// Length and number of trials (default: the defaults of its keys).
     #[serde(default)]
     pub trials: Rules,
-    /// Limits for the use of the machine by others during a trial (default: the defaults of its keys).
+    /// Limits beyond which a trial counts as one beside others (default: the defaults of its keys).
     #[serde(default)]
     pub watch: Watching,
     /// Times the clock and an empty loop (default: not measured).
@@ -68,12 +68,12 @@ pub struct Rules {
     pub precision: Share,
 }
 
-/// Limits for the use of the machine by others during a trial; a trial that exceeds one is repeated and left out
-/// of fits.
+/// Limits beyond which a trial counts as one beside others. It counts all the same: profiles tell what was found beside others from
+/// what was found alone.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Watching {
-    /// Number of cores that other processes may use, as a share of the cores needed by a trial (default: 0.1).
+    /// Number of cores of this process that others may use, as a share of the cores needed by a trial (default: 0.1).
     pub others: Share,
     /// Share of the cores' time that a hypervisor may take (default: 0.02).
     pub steal: Share,

@@ -1,5 +1,5 @@
 //! Runs the trials of probes in random order, repeats them until their medians are known well enough, and
-//! excludes disturbed ones.
+//! notes what others took of the process's cores meanwhile.
 
 mod state;
 mod summary;
@@ -25,7 +25,7 @@ pub(super) const DRIFT: f64 = 0.03;
 pub struct Runner<'a> {
     /// Length and number of trials.
     pub rules: Rules,
-    /// Limits for the use of the machine by others during a trial.
+    /// Limits beyond which a trial counts as one beside others.
     pub limits: Limits,
     /// Number of cores that this process may use.
     pub cores: f64,
@@ -185,7 +185,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Runs one trial and decides whether it may be used.
+    /// Runs one trial, decides whether it may be used, and notes what others took of the process's cores.
     fn trial(
         &self,
         probe: &mut dyn Probe,
@@ -194,22 +194,21 @@ impl Runner<'_> {
     ) -> Result<Sample, ProbeError> {
         let before = Glance::now();
         let trial = probe.trial(&state.cell, context)?;
-        let between = Glance::now().since(&before, self.cores);
-        let judged = || {
-            let (threads, core) = (trial.threads, trial.core_seconds);
-            self.limits.judge(&between, self.cores, threads, core, trial.waited)
-        };
+        let between = Glance::now().since(&before);
+        let (threads, core) = (trial.threads, trial.core_seconds);
+        let beside = self.limits.judge(&between, self.cores, threads, core, trial.waited);
         let excluded = if state.session < probe.rules(self.rules).warm_up {
             Some("warm-up".to_owned())
         } else if trial.operations == 0 || !trial.seconds.is_finite() {
             Some("no operation was completed".to_owned())
         } else {
-            trial.excluded.clone().or_else(judged)
+            trial.excluded.clone()
         };
         let mut observed = trial.observed;
         observed.insert("waited".to_owned(), trial.waited);
         observed.insert("others".to_owned(), between.others);
         observed.insert("steal".to_owned(), between.steal);
+        observed.insert("throttled".to_owned(), between.throttled);
         // JSON has only finite numbers.
         observed.retain(|_, value| value.is_finite());
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
@@ -222,6 +221,7 @@ impl Runner<'_> {
             seconds: finite(trial.seconds),
             core_seconds: finite(trial.core_seconds),
             observed,
+            beside,
             excluded,
             at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |at| at.as_secs_f64()),
         })

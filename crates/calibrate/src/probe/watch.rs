@@ -1,5 +1,6 @@
-//! Measures how much others used the machine during a trial.
+//! Measures how much others took of the cores of this process during a trial.
 
+use super::limits;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::Instant;
@@ -7,33 +8,39 @@ use std::time::Instant;
 /// Clock ticks per second of `/proc/stat`: a constant of Linux's interface.
 const TICKS: f64 = 100.0;
 
-/// Beginning of every reason for excluding a trial because others used the machine.
-pub(super) const NOT_OURS: &str = "the machine was not ours";
-
-/// Processor times of the machine up to one instant.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Processor times up to one instant: of the cores on which this process may run, not of the whole machine, because what runs
+/// elsewhere takes nothing from it.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Glance {
     at: Instant,
-    /// Processor time of all processes [core-s].
+    /// Number of cores of the affinity mask.
+    mask: f64,
+    /// Processor time of all processes on the mask's cores [core-s].
     busy: f64,
-    /// Time that a hypervisor gave to others, all cores together [core-s].
+    /// Time that a hypervisor gave to others, all cores of the mask together [core-s].
     steal: f64,
     /// Processor time of this process [core-s].
     own: f64,
+    /// Time that quotas of the control groups of this process held threads back [core-s].
+    throttled: f64,
 }
 
-/// Use of the machine between two glances.
+/// Use of the process's cores between two glances.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Between {
     /// Wall time [s].
     pub seconds: f64,
-    /// Cores that other processes kept busy, on average.
+    /// Number of cores of the affinity mask.
+    pub mask: f64,
+    /// Cores of the mask that other processes kept busy, on average.
     pub others: f64,
-    /// Share of the cores' time that a hypervisor took away.
+    /// Share of the mask's time that a hypervisor took away.
     pub steal: f64,
+    /// Cores that quotas of the process's control groups held back, on average.
+    pub throttled: f64,
 }
 
-/// Limits for the use of the machine by others during a trial.
+/// Limits beyond which a trial counts as one beside others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Number of cores that other processes may use, as a share of the cores needed by the trial; also the share
@@ -44,46 +51,59 @@ pub struct Limits {
 }
 
 impl Glance {
-    /// Reads the processor times of the machine now. Without `/proc`, use by others stays unnoticed.
+    /// Reads the processor times now. Without `/proc`, use by others stays unnoticed.
     #[must_use]
     pub fn now() -> Glance {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let [busy, steal] = ticks(&stat);
+        let mask = limits::mask();
+        let [busy, steal] = ticks(&stat, &mask);
         let own = clock_gettime(ClockId::ProcessCPUTime);
         let own = own.tv_sec as f64 + own.tv_nsec as f64 * 1e-9;
-        Glance { at: Instant::now(), busy, steal, own }
+        let mask = mask.len().max(1) as f64;
+        Glance { at: Instant::now(), mask, busy, steal, own, throttled: limits::throttled() }
     }
 
-    /// Returns the use of the machine from `earlier` to this glance, on a machine with `cores` cores.
+    /// Returns the use of the process's cores from `earlier` to this glance.
     #[must_use]
-    pub fn since(&self, earlier: &Glance, cores: f64) -> Between {
+    pub fn since(&self, earlier: &Glance) -> Between {
         let seconds = (self.at - earlier.at).as_secs_f64();
         let others = (self.busy - earlier.busy) - (self.own - earlier.own);
         let steal = self.steal - earlier.steal;
         Between {
             seconds,
+            mask: self.mask,
             others: (others / seconds).max(0.0),
-            steal: (steal / seconds / cores).max(0.0),
+            steal: (steal / seconds / self.mask).max(0.0),
+            throttled: ((self.throttled - earlier.throttled) / seconds).max(0.0),
         }
     }
 }
 
-/// Returns the busy time (user + nice + system + irq + softirq) and the stolen time from the first line of
-/// `/proc/stat` [core-s].
-fn ticks(stat: &str) -> [f64; 2] {
-    let line = stat.lines().next().unwrap_or_default();
-    let fields: Vec<f64> =
-        line.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0.0)).collect();
-    let field = |index: usize| fields.get(index).copied().unwrap_or(0.0);
-    let busy = field(0) + field(1) + field(2) + field(5) + field(6);
-    [busy / TICKS, field(7) / TICKS]
+/// Returns the busy time (user + nice + system + irq + softirq) and the stolen time of the cores in `mask` from a text in the
+/// format of `/proc/stat` [core-s]; those of all cores if it lists none of the mask's, as in some containers.
+fn ticks(stat: &str, mask: &[usize]) -> [f64; 2] {
+    let of = |line: &str| {
+        let fields: Vec<f64> =
+            line.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0.0)).collect();
+        let field = |index: usize| fields.get(index).copied().unwrap_or(0.0);
+        let busy = field(0) + field(1) + field(2) + field(5) + field(6);
+        [busy / TICKS, field(7) / TICKS]
+    };
+    let on_mask = |line: &&str| {
+        let name = line.split_whitespace().next().and_then(|name| name.strip_prefix("cpu"));
+        name.and_then(|number| number.parse().ok()).is_some_and(|core| mask.contains(&core))
+    };
+    let each = stat.lines().filter(on_mask).map(of);
+    let sum = each.reduce(|sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+    sum.unwrap_or_else(|| of(stat.lines().next().unwrap_or_default()))
 }
 
 impl Limits {
-    /// Returns why a trial must not be used; `None` if it may be used. The trial had `threads` threads, which
-    /// together used the processor for `core_seconds` and waited for cores for `waited` seconds. Of the cores that
-    /// the trial does not need, other processes may use at most half, because cores share caches and memory.
-    /// Processor time is counted in ticks, so a difference of two ticks proves nothing.
+    /// Returns what others took from a trial, if it is more than these limits allow; `None` if the process was alone on its cores.
+    /// The process may use `cores` cores. The trial had `threads` threads, which together used the processor for `core_seconds`
+    /// and waited for cores for `waited` seconds. Of the mask's cores that the trial does not need, other processes may use at
+    /// most half, because cores share caches and memory. Processor time is counted in ticks, so a difference of two ticks proves
+    /// nothing.
     #[must_use]
     pub fn judge(
         &self,
@@ -94,21 +114,25 @@ impl Limits {
         waited: f64,
     ) -> Option<String> {
         let proven = 2.5 / TICKS / between.seconds;
-        if between.steal > self.steal && between.steal * cores > proven {
+        if between.steal > self.steal && between.steal * between.mask > proven {
             let share = 100.0 * between.steal;
-            return Some(format!("{NOT_OURS}: {share:.0} % stolen by its host"));
+            return Some(format!("the host took cores: {share:.0} % of their time"));
         }
-        let needed = (core_seconds / between.seconds).clamp(0.1, cores);
-        if between.others > self.others * needed + 0.5 * (cores - needed) && between.others > proven
-        {
+        let needed = (core_seconds / between.seconds).clamp(0.1_f64.min(cores), cores);
+        let spare = (between.mask - needed).max(0.0);
+        if between.others > self.others * needed + 0.5 * spare && between.others > proven {
             let others = between.others;
-            return Some(format!("{NOT_OURS}: others kept {others:.1} cores busy"));
+            return Some(format!("others kept cores busy: {others:.1} cores"));
         }
-        // If there are more threads than cores, the trial's own threads wait for each other.
-        let share = waited / (between.seconds * threads.max(1) as f64);
-        if threads as f64 <= cores && share > self.others {
-            let share = 100.0 * share;
-            return Some(format!("{NOT_OURS}: waited for cores {share:.0} %"));
+        // The trial's threads wait for each other if they are more than cores; then each can have only its part of the cores.
+        let threads = threads.max(1) as f64;
+        let asked = core_seconds + waited;
+        let own = 1.0 - (cores / threads).min(1.0);
+        let excess = waited - own * asked;
+        let of = if threads <= cores { between.seconds * threads } else { asked };
+        if excess > self.others * of {
+            let share = 100.0 * excess / of;
+            return Some(format!("threads waited for cores: {share:.0} % of their time"));
         }
         None
     }
@@ -119,50 +143,66 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_times_are_parsed_from_the_first_line_of_proc_stat() {
-        let stat = "cpu  100 20 30 4000 50 6 7 80 0 0\ncpu0 1 1 1 1\n";
-        assert_eq!(ticks(stat), [1.63, 0.80]);
-        assert_eq!(ticks(""), [0.0, 0.0]);
-        assert_eq!(ticks("cpu x"), [0.0, 0.0]);
+    fn cpu_times_of_the_cores_in_the_affinity_mask_are_parsed_from_proc_stat() {
+        let stat =
+            "cpu  100 20 30 4000 50 6 7 80 0 0\ncpu0 1 1 1 1\ncpu1 60 0 0 0 0 0 0 5\ncpu10 7 0 0\n";
+        assert_eq!(ticks(stat, &[1]), [0.6, 0.05]);
+        assert_eq!(ticks(stat, &[0, 1, 10]), [0.7, 0.05]);
+        assert_eq!(ticks(stat, &[64]), [1.63, 0.80], "a list without the cores of the mask");
+        assert_eq!(ticks("", &[0]), [0.0, 0.0]);
+        assert_eq!(ticks("cpu x", &[0]), [0.0, 0.0]);
     }
 
     #[test]
     fn cpu_use_by_other_processes_is_computed_from_two_cpu_time_readings() {
         let at = Instant::now();
-        let early = Glance { at, busy: 10.0, steal: 1.0, own: 2.0 };
+        let early = Glance { at, mask: 4.0, busy: 10.0, steal: 1.0, own: 2.0, throttled: 0.5 };
         let late = Glance {
             at: at + std::time::Duration::from_secs(2),
             busy: 13.0,
             steal: 1.08,
             own: 4.0,
+            throttled: 0.7,
+            ..early
         };
-        let between = late.since(&early, 4.0);
+        let between = late.since(&early);
         assert_eq!((between.seconds, between.others), (2.0, 0.5));
-        assert!((between.steal - 0.01).abs() < 1e-9);
+        assert!((between.steal - 0.01).abs() < 1e-9 && (between.throttled - 0.1).abs() < 1e-9);
     }
 
     #[test]
-    fn trials_disturbed_by_other_processes_are_rejected() {
+    fn trials_from_which_others_take_cores_are_told_from_those_alone() {
         let limits = Limits { others: 0.1, steal: 0.02 };
         let judge = |others: f64, steal: f64, waited: f64| {
-            let between = Between { seconds: 1.0, others, steal };
+            let between = Between { seconds: 1.0, mask: 4.0, others, steal, throttled: 0.0 };
             limits.judge(&between, 4.0, 2, 2.0, waited)
         };
         assert_eq!(judge(0.0, 0.0, 0.0), None);
         assert_eq!(judge(1.1, 0.0, 0.0), None, "two cores are not needed");
-        assert!(judge(1.3, 0.0, 0.0).unwrap().contains("others kept 1.3 cores busy"));
-        assert!(judge(0.0, 0.03, 0.0).unwrap().contains("3 % stolen"));
-        assert!(judge(0.0, 0.0, 0.3).unwrap().contains("waited for cores 15 %"));
-        let between = Between { seconds: 1.0, others: 0.0, steal: 0.0 };
-        assert_eq!(limits.judge(&between, 1.0, 2, 1.0, 1.0), None, "they wait for each other");
-        let between = Between { seconds: 0.05, others: 0.3, steal: 0.1 };
-        assert_eq!(limits.judge(&between, 1.0, 1, 0.05, 0.0), None, "a tick proves nothing");
+        assert!(judge(1.3, 0.0, 0.0).unwrap().contains("others kept cores busy: 1.3 cores"));
+        assert!(judge(0.0, 0.03, 0.0).unwrap().contains("3 % of their time"));
+        assert!(judge(0.0, 0.0, 0.3).unwrap().contains("waited for cores: 15 %"));
+        let short = Between { seconds: 0.05, mask: 1.0, others: 0.3, steal: 0.1, throttled: 0.0 };
+        assert_eq!(limits.judge(&short, 1.0, 1, 0.05, 0.0), None, "a tick proves nothing");
+    }
+
+    /// Two threads that share one core, or the core and a half of a quota, wait for each other and not for others.
+    #[test]
+    fn threads_that_wait_for_each_other_are_not_beside_others() {
+        let limits = Limits { others: 0.1, steal: 0.02 };
+        let judge = |cores: f64, core_seconds: f64, waited: f64| {
+            let between = Between { seconds: 1.0, mask: 2.0, ..Between::default() };
+            limits.judge(&between, cores, 2, core_seconds, waited)
+        };
+        assert_eq!(judge(1.0, 1.0, 1.0), None);
+        assert_eq!(judge(1.5, 1.5, 0.5), None);
+        assert!(judge(1.5, 1.0, 1.0).unwrap().contains("waited for cores: 25 %"));
     }
 
     #[test]
     fn cpu_use_between_two_readings_is_never_negative() {
         let early = Glance::now();
-        let between = Glance::now().since(&early, 1.0);
-        assert!(between.others >= 0.0 && between.steal >= 0.0);
+        let between = Glance::now().since(&early);
+        assert!(between.others >= 0.0 && between.steal >= 0.0 && between.throttled >= 0.0);
     }
 }

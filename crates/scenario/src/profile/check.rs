@@ -1,6 +1,6 @@
 //! Checks of the values of a profile, beyond the structure of its TOML.
 
-use super::{Fit, Parameter, Profile, ProfileProblem, Ratio, known};
+use super::{Fit, Neighbours, Parameter, Profile, ProfileProblem, Ratio, known};
 
 /// Maximum value in a profile [SI unit]: more than any machine has.
 const GREATEST: f64 = 1e18;
@@ -14,6 +14,12 @@ pub(super) fn check(profile: &Profile) -> Vec<ProfileProblem> {
     let mut log = Log::default();
     log.number("host.cores", profile.host.cores);
     log.number("host.memory", profile.host.memory);
+    if let Some(Neighbours { beside, others, waited, throttled }) = &profile.neighbours {
+        log.share("neighbours.beside", *beside);
+        log.number("neighbours.others", *others);
+        log.share("neighbours.waited", *waited);
+        log.number("neighbours.throttled", *throttled);
+    }
     for (path, fit) in profile.fits() {
         check_fit(&path.join("."), &path[0], fit, &mut log);
     }
@@ -44,6 +50,14 @@ impl Log {
         };
         self.add(key, what, format!("give a number from 0 to {GREATEST:e} in the SI unit"));
         false
+    }
+}
+
+impl Log {
+    fn share(&mut self, key: &str, value: f64) {
+        if self.number(key, value) && value > 1.0 {
+            self.add(key, "is more than 1", "give a share from 0 to 1");
+        }
     }
 }
 
@@ -82,6 +96,17 @@ fn check_fit(path: &str, kind: &str, fit: &Fit, log: &mut Log) {
         }
     }
     log.number(&format!("{path}.residual"), fit.residual);
+    if let Some(alone) = &fit.alone {
+        log.share(&format!("{path}.alone.share"), alone.share);
+        for (name, value) in &alone.values {
+            let key = format!("{path}.alone.values.{name}");
+            if fit.parameters.contains_key(name) {
+                log.number(&key, *value);
+            } else {
+                log.add(&key, "is no parameter of this fit", "leave it out");
+            }
+        }
+    }
     check_ratios(&format!("{path}.ratios"), kind, fit, log);
     for (name, ends) in &fit.range {
         let key = format!("{path}.range.{name}");

@@ -31,6 +31,9 @@ pub struct Profile {
     /// Cores and memory of the machine.
     #[serde(default)]
     pub host: Host,
+    /// What others took of the process's cores during the measurement; missing if they took nothing that mattered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<Neighbours>,
     /// Reads by kind of access: `direct`, `cold`, `warm`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub read: BTreeMap<String, Fit>,
@@ -109,16 +112,45 @@ pub struct Host {
     pub memory: f64,
 }
 
+/// What others took of the cores of the measuring process: other processes, the quotas of its control groups, a hypervisor.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Neighbours {
+    /// Share of the trials that ran beside others.
+    pub beside: f64,
+    /// Cores on which the process may run that others kept busy, on average over all trials.
+    pub others: f64,
+    /// Share of the time in which threads of the trials wanted a core and got none, because of others or because the threads
+    /// were more than the cores.
+    pub waited: f64,
+    /// Cores that quotas held back, on average over all trials.
+    pub throttled: f64,
+}
+
+/// What a fit finds from the trials during which nobody else took the process's cores.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Alone {
+    /// Share of the fit's trials that ran alone.
+    pub share: f64,
+    /// Values of the parameters that these trials determine, in the parameters' units.
+    #[serde(default)]
+    pub values: BTreeMap<String, f64>,
+}
+
 /// One law fitted to samples.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fit {
-    /// The law's parameters by name.
+    /// The law's parameters by name, as found: from all trials, alone or beside others.
     pub parameters: BTreeMap<String, Parameter>,
     /// Number of samples that the fit used.
     pub samples: u64,
     /// Median of |measured − fitted| ÷ measured.
     pub residual: f64,
+    /// The parameters alone, and how often that held; missing if all trials ran alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<Alone>,
     /// For steps: each measured batch, ascending, with the ratio of its measured to its fitted time. Between measured batches,
     /// step times are interpolated, because steps do not follow the law exactly.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -191,6 +223,28 @@ impl Profile {
         let single = [("queue", &self.queue), ("cores", &self.cores), ("noise", &self.noise)];
         all.extend(single.iter().filter_map(|(n, fit)| Some((path(&[n]), fit.as_ref()?))));
         all
+    }
+}
+
+impl Profile {
+    /// Returns the fit at a path that [`Profile::fits`] returns, to change it.
+    pub fn fit_mut(&mut self, path: &[String]) -> Option<&mut Fit> {
+        let names: Vec<&str> = path.iter().map(String::as_str).collect();
+        match names[..] {
+            ["read", name] => self.read.get_mut(name),
+            ["decode", name] => self.decode.get_mut(name),
+            ["cache", policy] => self.cache.get_mut(policy),
+            ["step", outer, name] => self.step.get_mut(outer)?.get_mut(name),
+            ["learners", outer, name] => self.learners.get_mut(outer)?.get_mut(name),
+            ["averaging", outer, name] => self.averaging.get_mut(outer)?.get_mut(name),
+            ["memory", outer, name] => self.memory.get_mut(outer)?.get_mut(name),
+            ["copy", outer, name] => self.copy.get_mut(outer)?.get_mut(name),
+            ["transport", outer, name] => self.transport.get_mut(outer)?.get_mut(name),
+            ["queue"] => self.queue.as_mut(),
+            ["cores"] => self.cores.as_mut(),
+            ["noise"] => self.noise.as_mut(),
+            _ => None,
+        }
     }
 }
 

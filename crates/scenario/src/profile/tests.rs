@@ -1,6 +1,8 @@
 //! Profiles read back from their files unchanged, and files that are no profiles are refused with a message.
 
-use super::{Fit, Host, Parameter, Profile, Provenance, Ratio, Verdict, compare};
+use super::{
+    Alone, Fit, Host, Neighbours, Parameter, Profile, Provenance, Ratio, Verdict, compare,
+};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -24,6 +26,7 @@ fn profile() -> Profile {
         .into(),
         samples: 120,
         residual: 0.02,
+        alone: Some(Alone { share: 0.75, values: [("operations".to_owned(), 9e4)].into() }),
         ratios: Vec::new(),
         range: [("size".to_owned(), [4096.0, 1e6])].into(),
         draws: vec![vec![6e-5, f64::INFINITY], vec![6.2e-5, 1e5]],
@@ -42,6 +45,7 @@ fn profile() -> Profile {
             ..Provenance::default()
         },
         host: Host { cores: 1.5, memory: 1e9 },
+        neighbours: Some(Neighbours { beside: 0.25, others: 0.5, waited: 0.1, throttled: 0.0 }),
         read: [("direct".to_owned(), read)].into(),
         step: [("a model".to_owned(), [("cpu-1".to_owned(), step)].into())].into(),
         ..Profile::default()
@@ -53,6 +57,15 @@ fn refused(from: &str, to: &str) -> String {
     let text = profile().to_toml();
     assert!(text.contains(from), "{text}");
     Profile::parse("p.toml", &text.replacen(from, to, 1)).unwrap_err().to_string()
+}
+
+#[test]
+fn values_alone_are_of_parameters_of_their_fit_and_shares_at_most_one() {
+    let message = refused("share = 0.75", "share = 1.75");
+    assert!(message.contains("read.direct.alone.share` is more than 1"), "{message}");
+    let message = refused("values = { operations", "values = { laziness");
+    assert!(message.contains("laziness` is no parameter of this fit; leave it out"), "{message}");
+    assert!(refused("waited = 0.1", "waited = -0.1").contains("neighbours.waited` is negative"));
 }
 
 #[test]

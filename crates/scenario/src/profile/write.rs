@@ -1,6 +1,6 @@
 //! Formats profiles as readable TOML: a line for each parameter, and a line for each draw.
 
-use super::{Fit, Parameter, Profile, Ratio};
+use super::{Fit, Neighbours, Parameter, Profile, Ratio};
 use std::collections::BTreeMap;
 
 impl Profile {
@@ -27,6 +27,16 @@ impl Profile {
             number(host.cores),
             number(host.memory)
         );
+        if let Some(Neighbours { beside, others, waited, throttled }) = &self.neighbours {
+            text += "\n[neighbours]\n";
+            let lines = [
+                ("beside", beside),
+                ("others", others),
+                ("waited", waited),
+                ("throttled", throttled),
+            ];
+            lines.iter().for_each(|(key, value)| text += &format!("{key} = {}\n", number(**value)));
+        }
         for (path, fit) in self.fits() {
             let path: Vec<String> = path.iter().map(|name| key(name)).collect();
             write_fit(&mut text, &path.join("."), fit);
@@ -37,8 +47,14 @@ impl Profile {
 }
 
 fn write_fit(text: &mut String, path: &str, fit: &Fit) {
-    let Fit { parameters, samples, residual, ratios, range, draws } = fit;
+    let Fit { parameters, samples, residual, alone, ratios, range, draws } = fit;
     *text += &format!("\n[{path}]\nsamples = {samples}\nresidual = {}\n", number(*residual));
+    if let Some(alone) = alone {
+        let one = |(name, value): (&String, &f64)| format!("{} = {}", key(name), number(*value));
+        let values: Vec<String> = alone.values.iter().map(one).collect();
+        let (share, values) = (number(alone.share), values.join(", "));
+        *text += &format!("alone = {{ share = {share}, values = {{ {values} }} }}\n");
+    }
     if !ratios.is_empty() {
         let one = |of: &Ratio| {
             format!("{{ batch = {}, ratio = {} }}", number(of.batch), number(of.ratio))

@@ -155,6 +155,7 @@ impl<'a> Rows<'a> {
             seconds: row.seconds * operations as f64,
             core_seconds: 0.0,
             observed: BTreeMap::new(),
+            beside: None,
             excluded: row.excluded,
             at: 0.0,
         });

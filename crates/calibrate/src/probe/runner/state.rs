@@ -13,6 +13,8 @@ pub(super) struct State {
     /// Time per operation of each trial, in the order of the trials [s]. Trials that were excluded for any
     /// reason except a trend are left out.
     pub(super) values: Vec<f64>,
+    /// Number of trials that count and ran beside others, by what others took.
+    pub(super) beside: BTreeMap<String, u32>,
     /// Number of excluded trials, by reason.
     pub(super) excluded: BTreeMap<String, u32>,
     /// Number of trials ever made, earlier runs of the program included.
@@ -29,8 +31,14 @@ impl State {
                 && sample.labels == cell.labels
                 && sample.settings == cell.settings
         };
-        let mut state =
-            State { cell: cell.clone(), values: vec![], excluded: [].into(), total: 0, session: 0 };
+        let mut state = State {
+            cell: cell.clone(),
+            values: vec![],
+            beside: [].into(),
+            excluded: [].into(),
+            total: 0,
+            session: 0,
+        };
         samples.iter().filter(of).for_each(|sample| state.add(sample));
         state.session = 0;
         state
@@ -43,11 +51,14 @@ impl State {
         match &sample.excluded {
             // Trends are ignored here: they are found anew from all values.
             Some(why) if !why.starts_with("a trend") => {
-                // The text behind the colon, such as a percentage, makes no reason of its own.
-                let kind = why.split(':').next().unwrap_or(why);
-                *self.excluded.entry(kind.to_owned()).or_default() += 1;
+                *self.excluded.entry(kind(why)).or_default() += 1;
             }
-            _ => self.values.push(sample.seconds_each()),
+            _ => {
+                self.values.push(sample.seconds_each());
+                if let Some(what) = &sample.beside {
+                    *self.beside.entry(kind(what)).or_default() += 1;
+                }
+            }
         }
     }
 
@@ -64,7 +75,7 @@ impl State {
     pub(super) fn hungry(&self, rules: &Rules) -> bool {
         let (used, steady) = self.settled();
         let (least, most) = (rules.at_least.0, rules.at_most.0);
-        // Trials end even if others use the machine all the time, so that all trials are excluded.
+        // Trials end even if none of them can be used.
         let patience = self.total as usize <= 3 * most + rules.warm_up as usize;
         let known = steady && relative_half_width(used) <= rules.precision.0;
         patience && (used.len() < least || (used.len() < most && !known))
@@ -79,4 +90,9 @@ impl State {
         let least = rules.at_least.0.saturating_sub(self.values.len()).max(1);
         u64::from(warm_up) + least as u64
     }
+}
+
+/// Returns the part of a reason before its colon: a percentage behind it makes no reason of its own.
+fn kind(reason: &str) -> String {
+    reason.split(':').next().unwrap_or(reason).to_owned()
 }

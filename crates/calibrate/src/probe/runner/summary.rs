@@ -2,7 +2,6 @@
 
 use super::state::State;
 use crate::probe::repeat::{median_interval, relative_half_width};
-use crate::probe::watch::NOT_OURS;
 use crate::probe::{Cell, ProbeError, Rules};
 use std::collections::BTreeMap;
 
@@ -28,6 +27,8 @@ pub struct CellSummary {
     pub cell: Cell,
     /// Number of trials from which the median is computed.
     pub used: usize,
+    /// Number of trials that count and ran beside others, by what others took: `others kept cores busy`.
+    pub beside: BTreeMap<String, u32>,
     /// Number of excluded trials, by reason.
     pub excluded: BTreeMap<String, u32>,
     /// Median time of an operation [s]; NaN if no trial may be used.
@@ -47,8 +48,8 @@ pub enum End {
     MostTrials,
     /// The largest number of trials in the plan has been reached, and trials still drift.
     Drifts,
-    /// Too many trials were excluded, because others used the machine.
-    NotOurs,
+    /// Too many trials were excluded.
+    Excluded,
     /// Time was up.
     Budget,
     /// The probe failed, or the user interrupted the run.
@@ -56,6 +57,25 @@ pub enum End {
 }
 
 impl Summary {
+    /// Returns the probes of which no kind of trial has a trial that counts, each with why its trials do not count and how many
+    /// there are.
+    #[must_use]
+    pub fn unmeasured(&self) -> Vec<(&str, BTreeMap<&str, u32>)> {
+        let mut found: Vec<(&str, usize, BTreeMap<&str, u32>)> = Vec::new();
+        for cell in &self.cells {
+            if found.last().is_none_or(|(probe, ..)| *probe != cell.probe) {
+                found.push((&cell.probe, 0, BTreeMap::new()));
+            }
+            let Some((_, used, excluded)) = found.last_mut() else { continue };
+            *used += cell.used;
+            for (why, count) in &cell.excluded {
+                *excluded.entry(why).or_default() += count;
+            }
+        }
+        let none = found.into_iter().filter(|(_, used, _)| *used == 0);
+        none.map(|(probe, _, excluded)| (probe, excluded)).collect()
+    }
+
     /// Adds the cells of a probe to the summary; `whole` is true unless the probe ended early.
     pub(super) fn add(&mut self, probe: &str, states: &[State], rules: &Rules, whole: bool) {
         let cells = states.iter().map(|state| summarise(probe, state, rules, whole));
@@ -71,15 +91,12 @@ fn summarise(probe: &str, state: &State, rules: &Rules, whole: bool) -> CellSumm
         let drifted = (state.values.len() - used.len()) as u32;
         excluded.insert("a trend".to_owned(), drifted);
     }
-    let not_ours = used.is_empty() && excluded.contains_key(NOT_OURS);
     let end = if state.hungry(rules) && !whole {
         End::Stopped
-    } else if not_ours {
-        End::NotOurs
     } else if state.hungry(rules) {
         End::Budget
     } else if used.len() < rules.at_least.0 {
-        End::NotOurs
+        End::Excluded
     } else if relative_half_width(used) <= rules.precision.0 && steady {
         End::Precise
     } else if steady {
@@ -88,5 +105,6 @@ fn summarise(probe: &str, state: &State, rules: &Rules, whole: bool) -> CellSumm
         End::Drifts
     };
     let (probe, cell, used) = (probe.to_owned(), state.cell.clone(), used.len());
-    CellSummary { probe, cell, used, excluded, median, interval, end }
+    let beside = state.beside.clone();
+    CellSummary { probe, cell, used, beside, excluded, median, interval, end }
 }

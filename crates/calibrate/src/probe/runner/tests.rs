@@ -24,7 +24,9 @@ impl<F: FnMut(usize, usize) -> Result<f64, ProbeError>> Probe for Fake<F> {
         let before = self.made.iter().filter(|&&made| made == cell).count();
         self.made.push(cell);
         let seconds = (self.cost)(cell, before)?;
-        Ok(Trial { operations: 1, seconds, core_seconds: 0.0, threads: 1, ..Trial::default() })
+        // A trial of exactly two seconds waited for cores longer than any limit allows.
+        let waited = if seconds == 2.0 { 1e12 } else { 0.0 };
+        Ok(Trial { operations: 1, seconds, threads: 1, waited, ..Trial::default() })
     }
 }
 
@@ -141,5 +143,21 @@ fn measurements_end_even_if_every_trial_is_excluded() {
     let place = tempfile::tempdir().unwrap();
     let (summary, made) = run(place.path(), &go(), 60, |_, _| Ok(f64::NAN));
     assert!(made.len() <= 2 * (3 * 30 + 3), "{}", made.len());
-    assert!(summary.cells.iter().all(|cell| cell.end == End::NotOurs && cell.used == 0));
+    assert!(summary.cells.iter().all(|cell| cell.end == End::Excluded && cell.used == 0));
+}
+
+/// System: in every second trial the thread waits for cores. Expectation: all trials count, and samples and summary say which
+/// ran beside others.
+#[test]
+fn trials_beside_others_count_and_are_marked() {
+    let place = tempfile::tempdir().unwrap();
+    let (summary, made) = run(place.path(), &go(), 60, |_, trial| Ok([1.0, 2.0][trial % 2]));
+    assert_eq!(made.len(), 2 * (2 + 30));
+    for cell in &summary.cells {
+        assert_eq!((cell.used, cell.excluded.len()), (30, 1), "{cell:?}");
+        assert_eq!(cell.beside, [("threads waited for cores".to_owned(), 15)].into());
+    }
+    let journal = Journal::open(&place.path().join("samples.jsonl")).unwrap();
+    let marked = journal.samples().iter().filter(|sample| sample.beside.is_some()).count();
+    assert_eq!(marked, 32, "warm-up trials are marked too");
 }
