@@ -210,6 +210,8 @@ mod tests {
         let mut context = Context {
             directory: place.path(),
             length: Duration::from_millis(1),
+            longest: Duration::from_millis(1),
+            noise: 1.0,
             ruler: Ruler::default(),
             deadline: Instant::now() + Duration::from_secs(60),
             stop: &stop,

@@ -300,6 +300,8 @@ mod tests {
         Context {
             directory,
             length: Duration::from_millis(2),
+            longest: Duration::from_millis(2),
+            noise: 1.0,
             ruler: Ruler { look: 0.0, turn: 0.0 },
             deadline: Instant::now() + Duration::from_secs(60),
             stop,

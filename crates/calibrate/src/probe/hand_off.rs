@@ -136,6 +136,8 @@ mod tests {
         let context = Context {
             directory: Path::new("."),
             length: Duration::from_millis(20),
+            longest: Duration::from_millis(20),
+            noise: 1.0,
             ruler: Ruler::default(),
             deadline: Instant::now(),
             stop: &stop,

@@ -117,6 +117,10 @@ pub struct Context<'a> {
     pub directory: &'a Path,
     /// Approximate time that a trial should take.
     pub length: Duration,
+    /// Time that a trial may take if what it counts comes in bursts.
+    pub longest: Duration,
+    /// Relative standard error with which what a trial counts is known well enough.
+    pub noise: f64,
     /// Overhead of timing itself.
     pub ruler: Ruler,
     /// Instant at which the probe's time is up.

@@ -55,7 +55,8 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rules {
-    /// Approximate time of a trial (default: "100 ms").
+    /// Approximate time of a trial (default: "100 ms"). Trials of reads go on up to twenty times as long where throughput comes in
+    /// bursts, as behind a throttle, if the budget leaves time for three trials of each kind.
     pub length: Seconds,
     /// Number of first trials of each kind that are discarded as warm-up (default: 1).
     pub warm_up: u32,

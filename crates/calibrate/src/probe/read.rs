@@ -1,6 +1,7 @@
 //! The probe `read`: times reads of real files by threads that each read one request after the other. They call
 //! `pread` on files opened as a loader opens them.
 
+mod count;
 mod data;
 mod files;
 mod reader;

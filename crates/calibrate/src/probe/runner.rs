@@ -15,7 +15,7 @@ use rand::seq::SliceRandom;
 use state::State;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Largest drift of a cell's trials that is ignored, as a share of the trials' median.
 pub(super) const DRIFT: f64 = 0.03;
@@ -153,6 +153,7 @@ impl Runner<'_> {
         on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Stopped> {
         let rules = probe.rules(self.rules);
+        let longest = longest(&rules, deadline, states.len());
         let streams = Streams::new(self.seed, 0);
         let owner = probe.name().bytes().fold(0, |sum: u64, byte| sum * 31 + u64::from(byte));
         for round in journal.samples().len() as u64.. {
@@ -171,6 +172,11 @@ impl Runner<'_> {
                     return Ok(());
                 }
                 let context = self.context(directory, deadline, generator.next_u64());
+                let mut context = Context { noise: noise(&rules), ..context };
+                // A warm-up trial need not be precise.
+                if states[index].session >= rules.warm_up {
+                    context.longest = longest;
+                }
                 let sample = match self.trial(probe, &states[index], &context) {
                     // Time was up during a long trial.
                     Err(ProbeError::Time) => return Ok(()),
@@ -231,12 +237,33 @@ impl Runner<'_> {
         Context {
             directory,
             length: self.rules.length.duration(),
+            longest: self.rules.length.duration(),
+            noise: 1.0,
             ruler: self.ruler,
             deadline,
             stop: self.stop,
             seed,
         }
     }
+}
+
+/// Number of rounds for which long trials leave time: cells with one trial each show no noise.
+const ROUNDS: u32 = 3;
+/// Largest length of a trial, as a multiple of the plan's.
+const STRETCH: u32 = 20;
+
+/// Returns the time that a trial of `cells` cells may take if what it counts comes in bursts. It stays the same until the
+/// deadline, because equal trials must be equally long.
+fn longest(rules: &Rules, deadline: Instant, cells: usize) -> Duration {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let share = left / ROUNDS / u32::try_from(cells.max(1)).unwrap_or(u32::MAX);
+    let length = rules.length.duration();
+    share.clamp(length, length * STRETCH)
+}
+
+/// Returns the relative standard error of one trial with which the smallest number of trials reaches the plan's precision.
+fn noise(rules: &Rules) -> f64 {
+    rules.precision.0 * (rules.at_least.0 as f64).sqrt()
 }
 
 /// Why a probe's rounds ended.

@@ -375,6 +375,8 @@ mod tests {
         let context = Context {
             directory: Path::new("."),
             length: Duration::ZERO,
+            longest: Duration::ZERO,
+            noise: 1.0,
             ruler: Ruler { look: 0.0, turn: 0.0 },
             deadline: Instant::now(),
             stop: &stop,

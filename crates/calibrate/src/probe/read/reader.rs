@@ -1,5 +1,6 @@
 //! Threads that read requests one after the other.
 
+use super::count::{self, Counter, Limits, Window};
 use super::files::ALIGNMENT;
 use super::{DataFile, Layout, Set, Unit};
 use crate::probe::team::thread_core_seconds;
@@ -17,7 +18,8 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// How a read uses the page cache.
@@ -47,16 +49,18 @@ impl Access {
 /// Results of the readers of a trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reads {
-    /// Time of each request, in ascending order [s].
+    /// Time of each request that counts, in ascending order [s].
     pub latencies: Vec<f64>,
     /// Requests per second of all readers [1/s].
     pub rate: f64,
-    /// Bytes that all readers have read [B].
+    /// Bytes of the requests that count [B].
     pub bytes: u64,
-    /// Processor time of all readers [core-s].
+    /// Processor time of the requests that count [core-s].
     pub core_seconds: f64,
-    /// Time that readers were ready but had no core [s].
+    /// Time that readers were ready but had no core during the requests that count [s].
     pub waited: f64,
+    /// Length of the window in which requests count [s].
+    pub window: f64,
 }
 
 impl Reads {
@@ -66,28 +70,49 @@ impl Reads {
         self.latencies.len() as u64
     }
 
-    /// Returns the number of requests divided by the total rate of all readers [s]. Each reader stops after its
-    /// own last request, at a time of its own; so the rates of readers are added up, and the end of the slowest
-    /// reader is not used.
+    /// Returns the number of requests divided by the total rate of all readers [s].
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.latencies.len() as f64 / self.rate
     }
 
-    /// Returns the observations for the sample: median and 99th percentile of the latency [s], and bytes read
-    /// [B].
+    /// Returns the observations for the sample: median and 99th percentile of the latency [s], bytes read [B], and length of
+    /// the window [s].
     #[must_use]
     pub fn observed(&self) -> BTreeMap<String, f64> {
         let at = |q| quantile(&self.latencies, q).unwrap_or(f64::NAN);
-        let named =
-            [("latency_p50", at(0.5)), ("latency_p99", at(0.99)), ("bytes", self.bytes as f64)];
+        let named = [
+            ("latency_p50", at(0.5)),
+            ("latency_p99", at(0.99)),
+            ("bytes", self.bytes as f64),
+            ("window", self.window),
+        ];
         named.map(|(name, value)| (name.to_owned(), value)).into()
     }
 }
 
-/// Reads requests of `set` with `readers` threads for about `context.length`, in random order. Each reader has its
-/// own share of the requests and reads all of it before it reads a request again; cold reads end after one pass
-/// over the share.
+/// A completed request of a reader. It is small, because reads from memory are millions per second.
+struct Done {
+    /// Time of completion since the origin of the trial [s].
+    at: f64,
+    /// Time of the request [s].
+    seconds: f32,
+    /// Number of the request in its set.
+    unit: u32,
+}
+
+/// What one reader has done.
+#[derive(Default)]
+struct Read {
+    done: Vec<Done>,
+    /// Time from the reader's start to its last completion [s].
+    seconds: f64,
+    core_seconds: f64,
+}
+
+/// Reads requests of `set` with `readers` threads, in random order. Each reader has its own share of the requests and reads all of
+/// it before it reads a request again; cold reads end after one pass over the share. Requests count that end within a window, which
+/// is as long as `context` allows and the unrest of the throughput demands.
 ///
 /// # Errors
 ///
@@ -107,44 +132,96 @@ pub fn read_units(
         }
         Layout::FilePerSample => Vec::new(),
     };
-    let team = team(readers, |reader| -> Result<Reads, ProbeError> {
+    let counters: Vec<Counter> = (0..readers).map(|_| Counter::default()).collect();
+    let (over, running) = (AtomicBool::new(false), AtomicUsize::new(readers));
+    let window: Mutex<Option<Window>> = Mutex::new(None);
+    let origin = Instant::now();
+    let one = |reader: usize| -> Result<Read, ProbeError> {
         let mut buffer = Buffer::new(set.units.iter().map(|unit| unit.length).max().unwrap_or(0));
-        let mut done = Reads { latencies: Vec::with_capacity(1 << 16), ..Reads::default() };
+        let mut mine = Read { done: Vec::with_capacity(1 << 16), ..Read::default() };
         let (rounds, first) = if access == Access::Cold || order.is_empty() {
             (1, reader)
         } else {
             // With fewer requests than readers, some readers read the same requests.
             (usize::MAX, reader % order.len())
         };
-        let mine = (0..rounds).flat_map(|_| order.iter().skip(first).step_by(readers));
+        let units = (0..rounds).flat_map(|_| order.iter().skip(first).step_by(readers));
         let (core, start) = (thread_core_seconds(), Instant::now());
         let mut last = start;
-        for &index in mine {
-            done.bytes += read(set, &set.units[index], &open, access, &mut buffer)?;
+        for &index in units {
+            read(set, &set.units[index], &open, access, &mut buffer)?;
             let now = Instant::now();
-            done.latencies.push((now - last).as_secs_f64());
+            let (at, seconds) = ((now - origin).as_secs_f64(), (now - last).as_secs_f32());
+            mine.done.push(Done { at, seconds, unit: index as u32 });
+            counters[reader].set(mine.done.len() as u64);
             last = now;
-            if now - start >= context.length || context.stop.load(Ordering::Relaxed) {
+            if over.load(Ordering::Relaxed) || context.stop.load(Ordering::Relaxed) {
                 break;
             }
         }
-        done.core_seconds = thread_core_seconds() - core;
-        let count = done.operations();
-        let seconds = context.ruler.less((last - start).as_secs_f64(), count);
-        done.rate = if count == 0 { 0.0 } else { count as f64 / seconds };
-        done.core_seconds = context.ruler.less(done.core_seconds, count);
-        Ok(done)
+        mine.seconds = (last - start).as_secs_f64();
+        mine.core_seconds = thread_core_seconds() - core;
+        Ok(mine)
+    };
+    let team = team(readers + 1, |member| {
+        if member < readers {
+            let mine = one(member);
+            running.fetch_sub(1, Ordering::Relaxed);
+            return mine;
+        }
+        let limits =
+            Limits { length: context.length, longest: context.longest, noise: context.noise };
+        // Where a reader has ended, because its share is read or because it failed, the others alone do not show the throughput.
+        let ended = || running.load(Ordering::Relaxed) < readers;
+        let found = count::watch(&counters, origin, limits, ended);
+        over.store(found.is_some() || access != Access::Cold, Ordering::Relaxed);
+        *window.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        Ok(Read::default())
     })?;
-    let mut all = Reads { waited: team.waited(), ..Reads::default() };
-    for member in team.members {
-        let reads = member.value?;
-        all.latencies.extend(reads.latencies);
-        all.rate += reads.rate;
-        all.bytes += reads.bytes;
-        all.core_seconds += reads.core_seconds;
+    let window = window.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let waited: f64 = team.members[..readers].iter().map(|member| member.waited).sum();
+    let reads =
+        team.members.into_iter().map(|member| member.value).collect::<Result<Vec<_>, _>>()?;
+    Ok(counted(set, &reads[..readers], window, waited, context))
+}
+
+/// Returns the results of the requests that end within `window`; without a window, or if none ends in it, those of all requests,
+/// with the rates of the readers added up, as each of them ends at a time of its own.
+fn counted(
+    set: &Set,
+    reads: &[Read],
+    window: Option<Window>,
+    waited: f64,
+    context: &Context<'_>,
+) -> Reads {
+    let done = || reads.iter().flat_map(|read| &read.done);
+    let window = window.filter(|window| done().any(|done| window.has(done.at)));
+    let has = |done: &&Done| window.is_none_or(|window| window.has(done.at));
+    let mut latencies: Vec<f64> = done().filter(has).map(|done| f64::from(done.seconds)).collect();
+    latencies.sort_by(f64::total_cmp);
+    let (count, all) = (latencies.len() as f64, done().count() as f64);
+    let rate = |seconds: f64, count: f64, readers: f64| {
+        let seconds = context.ruler.less(seconds, (count / readers) as u64);
+        if count == 0.0 { 0.0 } else { count / seconds }
+    };
+    let rate = match window {
+        Some(window) => {
+            let seen = window.rate(done().map(|done| done.at));
+            rate(count / seen, count, reads.len() as f64)
+        }
+        None => reads.iter().map(|read| rate(read.seconds, read.done.len() as f64, 1.0)).sum(),
+    };
+    let longest = reads.iter().map(|read| read.seconds).fold(0.0, f64::max);
+    let share = count / all.max(1.0);
+    let cores: f64 = reads.iter().map(|read| read.core_seconds).sum();
+    Reads {
+        rate,
+        bytes: done().filter(has).map(|done| set.units[done.unit as usize].length).sum(),
+        core_seconds: context.ruler.less(share * cores, latencies.len() as u64),
+        waited: share * waited,
+        window: window.map_or(longest, |window| window.to - window.from),
+        latencies,
     }
-    all.latencies.sort_by(f64::total_cmp);
-    Ok(all)
 }
 
 /// Reads one request: from the open file of records, or from a file that is opened for this request. Returns

@@ -9,6 +9,8 @@ fn context<'a>(directory: &'a Path, stop: &'a AtomicBool) -> Context<'a> {
     Context {
         directory,
         length: Duration::from_millis(2),
+        longest: Duration::from_millis(2),
+        noise: 1.0,
         ruler: Ruler::default(),
         deadline: Instant::now() + Duration::from_secs(60),
         stop,
