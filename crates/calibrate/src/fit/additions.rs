@@ -162,7 +162,7 @@ impl Additions<'_> {
                 };
                 sums.add(&features, with - without, weight / with.powi(2));
             }
-            if !sums.tells_apart(self.columns()) {
+            if !sums.tells_apart((1 << self.columns()) - 1) {
                 return None;
             }
             let [first, second, _] = sums.solve(self.columns());

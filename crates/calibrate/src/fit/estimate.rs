@@ -44,16 +44,17 @@ impl Law<'_> {
         let settings: Vec<&[f64]> = cells.cells.iter().map(|cell| &cell.x[..]).collect();
         let variances = cells.cells.iter().map(|cell| cell.variance).collect();
         let needed = self.terms.iter().any(|term| term.at.0 == 0 && term.unseen.is_empty());
+        // Terms that may be unseen altogether may be unseen one by one.
         let problem = Problem::new(self.pieces, &settings, variances).first_needed(needed);
+        let problem = problem.first_thins(!needed);
         let means = cells.means();
         let (solution, misfit) = problem.best(&means, starts)?;
         let centre = self.coefficients(&solution, None);
         let again = |means: &[f64]| {
-            let found = problem.refine(means, &solution.bound, misfit)?;
+            let found = problem.refine(means, &solution.bound, solution.first, misfit)?;
             Some(self.coefficients(&found, Some(&centre)))
         };
-        let used = solution.pieces.iter().zip(self.pieces).filter(|(found, _)| found.is_some());
-        let freedom = bootstrap::freedom(cells, used.map(|(_, piece)| piece.columns).sum());
+        let freedom = bootstrap::freedom(cells, solution.size(self.pieces));
         let all = bootstrap::draws(cells, misfit, &centre, draws, freedom, again);
         let told = |piece: usize| problem.tells_apart(&solution, piece, &means);
         let estimates =
@@ -122,6 +123,15 @@ impl Estimates<'_> {
         let unit = term.unit.to_owned();
         if self.solution.pieces[term.at.0].is_none() {
             let unidentified = Some(term.unseen.to_owned());
+            return Parameter { value, unit, ci95: None, unidentified };
+        }
+        if term.at.0 == 0 && self.solution.first & (1 << term.at.1) == 0 {
+            let others: Vec<String> =
+                self.partners(index).map(|i| format!("`{}`", self.law.terms[i].name)).collect();
+            let unidentified = Some(format!(
+                "the trials do not need it beside {}: nothing is assumed",
+                others.join(" and ")
+            ));
             return Parameter { value, unit, ci95: None, unidentified };
         }
         let interval = bootstrap::interval(self.all, index, self.centre[index]);

@@ -25,6 +25,8 @@ pub(super) struct Problem<'a> {
     pieces: &'a [Piece],
     /// Whether the law always needs its first piece.
     first_needed: bool,
+    /// Whether columns of the first piece may be left out.
+    first_thins: bool,
     features: Vec<Vec<Coefficients>>,
     /// Variance of each cell's mean, relative to the squared mean.
     variances: Vec<f64>,
@@ -39,13 +41,19 @@ pub(super) struct Solution {
     pub(super) bound: Vec<usize>,
     /// Relative residual of each cell.
     pub(super) residuals: Vec<f64>,
+    /// Columns of the first piece that may differ from zero, a bit for each.
+    pub(super) first: usize,
 }
 
 impl Solution {
     /// Returns the number of coefficients of all pieces in the solution.
-    fn size(&self, pieces: &[Piece]) -> usize {
-        let found = self.pieces.iter().zip(pieces).filter(|(found, _)| found.is_some());
-        found.map(|(_, piece)| piece.columns).sum()
+    pub(super) fn size(&self, pieces: &[Piece]) -> usize {
+        let columns = |(index, piece): (usize, &Piece)| match index {
+            0 => self.first.count_ones() as usize,
+            _ => piece.columns,
+        };
+        let all = pieces.iter().enumerate().zip(&self.pieces);
+        all.filter(|(_, found)| found.is_some()).map(|(piece, _)| columns(piece)).sum()
     }
 
     /// Returns the law's value for a cell whose mean is `mean`.
@@ -68,7 +76,18 @@ impl<'a> Problem<'a> {
     pub(super) fn new(pieces: &'a [Piece], settings: &[&[f64]], variances: Vec<f64>) -> Self {
         let row = |piece: &Piece| settings.iter().map(|x| (piece.features)(x)).collect();
         let features = pieces.iter().map(row).collect();
-        Problem { pieces, first_needed: true, features, variances }
+        Problem { pieces, first_needed: true, first_thins: false, features, variances }
+    }
+
+    /// Sets whether columns of the first piece may be left out where the cells do not need them.
+    pub(super) fn first_thins(self, thins: bool) -> Self {
+        Problem { first_thins: thins, ..self }
+    }
+
+    /// Returns the sets of columns that the first piece may have, the largest first.
+    fn firsts(&self) -> Vec<usize> {
+        let all = (1 << self.pieces[0].columns) - 1;
+        if self.first_thins { (1..=all).rev().collect() } else { vec![all] }
     }
 
     /// Sets whether the law needs its first piece; if not, the other pieces may bind all cells.
@@ -82,11 +101,15 @@ impl<'a> Problem<'a> {
     }
 
     /// Returns the best solution and its misfit (the deviation of cells from the law beyond their own noise). Each of `starts`
-    /// gives one solution; Schwarz's criterion (1978) selects among them and prefers solutions with few coefficients.
+    /// gives one solution for each set of columns of the first piece; Schwarz's criterion (1978) selects among them and prefers
+    /// solutions with few coefficients.
     pub(super) fn best(&self, means: &[f64], starts: &[Vec<usize>]) -> Option<(Solution, f64)> {
         let solve = |misfit: f64| {
-            let solve = |start: &Vec<usize>| self.refine(means, start, misfit);
-            starts.iter().filter_map(solve).collect::<Vec<_>>()
+            let firsts = self.firsts();
+            let each =
+                starts.iter().flat_map(|start| firsts.iter().map(move |first| (start, first)));
+            each.filter_map(|(start, first)| self.refine(means, start, *first, misfit))
+                .collect::<Vec<_>>()
         };
         let rough = solve(0.0);
         let deviations = self.deviations(0.0);
@@ -100,10 +123,30 @@ impl<'a> Problem<'a> {
             let extra = s.pieces.iter().flatten().count() as f64 - 1.0;
             s.loss(&deviations) + price * (s.size(self.pieces) as f64 + extra)
         };
-        let best = solve(misfit).into_iter().min_by(|a, b| score(a).total_cmp(&score(b)))?;
+        let all = solve(misfit);
+        let lowest = |candidates: &mut dyn Iterator<Item = &Solution>| {
+            candidates.min_by(|a, b| score(a).total_cmp(&score(b))).cloned()
+        };
+        let mut best = lowest(&mut all.iter())?;
+        // Where another set of as few columns does about as well, the cells do not tell which column they need.
+        let rival = |other: &&Solution| {
+            other.first != best.first
+                && other.first.count_ones() == best.first.count_ones()
+                && other.pieces[0].is_some()
+                && score(other) < score(&best) + price
+        };
+        if best.pieces[0].is_some() && all.iter().any(|other| rival(&other)) {
+            let every = self.firsts()[0];
+            best = lowest(&mut all.iter().filter(|of| of.first == every)).unwrap_or(best);
+        }
         let misfit = self.misfit(&best);
-        let settled = self.refine(means, &best.bound, misfit).unwrap_or(best);
+        let settled = self.refine(means, &best.bound, best.first, misfit).unwrap_or(best);
         Some((settled, misfit))
+    }
+
+    /// Returns the columns of piece number `piece`, a bit for each; `first` are those of the first piece.
+    fn columns(&self, piece: usize, first: usize) -> usize {
+        if piece == 0 { first } else { (1 << self.pieces[piece].columns) - 1 }
     }
 
     /// Returns whether the cells bound by piece number `piece` determine each coefficient of this piece separately.
@@ -112,7 +155,7 @@ impl<'a> Problem<'a> {
         for (c, mean) in means.iter().enumerate().filter(|(c, _)| solution.bound[*c] == piece) {
             sums.add(&self.features[piece][c], *mean, mean.powi(-2));
         }
-        sums.tells_apart(self.pieces[piece].columns)
+        sums.tells_apart(self.columns(piece, solution.first))
     }
 
     /// Returns the relative standard deviation of the cells' means about the law, beyond the noise of the means themselves.
@@ -132,10 +175,17 @@ impl<'a> Problem<'a> {
         (scale * scale - noise).max(0.0).sqrt()
     }
 
-    /// Fits the pieces to the `means` of the cells, starting from the assignment `start` of cells to pieces. Each round fits each
+    /// Fits the pieces to the `means` of the cells, starting from the assignment `start` of cells to pieces; of the first piece only
+    /// the columns in `first`. Each round fits each
     /// piece to its cells by Huber's reweighted least squares on relative residuals, then assigns each cell to the piece with the
     /// largest value for it. Returns `None` if there is no valid solution.
-    pub(super) fn refine(&self, means: &[f64], start: &[usize], misfit: f64) -> Option<Solution> {
+    pub(super) fn refine(
+        &self,
+        means: &[f64],
+        start: &[usize],
+        first: usize,
+        misfit: f64,
+    ) -> Option<Solution> {
         let deviations = self.deviations(misfit);
         let mut bound = start.to_vec();
         let mut fitted = means.to_vec();
@@ -149,10 +199,10 @@ impl<'a> Problem<'a> {
                 *count += 1;
                 sum.add(&self.features[bound[c]][c], *mean, weight);
             }
-            let solve = |((count, sums), piece): (&(usize, Sums), &Piece)| {
-                (*count > 0).then(|| sums.solve(piece.columns))
+            let solve = |(piece, (count, sums)): (usize, &(usize, Sums))| {
+                (*count > 0).then(|| sums.solve_within(self.columns(piece, first)))
             };
-            pieces = sums.iter().zip(self.pieces).map(solve).collect();
+            pieces = sums.iter().enumerate().map(solve).collect();
             let before = fitted.clone();
             for c in 0..means.len() {
                 (bound[c], fitted[c]) = self.greatest(&pieces, c, bound[c])?;
@@ -172,7 +222,7 @@ impl<'a> Problem<'a> {
             pieces[index] = None;
         }
         let residuals = means.iter().zip(&fitted).map(|(m, f)| 1.0 - f / m).collect();
-        Some(Solution { pieces, bound, residuals })
+        Some(Solution { pieces, bound, residuals, first })
     }
 
     /// Returns the piece with the largest value for a cell, and this value. Among equal values it prefers `before`, the piece to

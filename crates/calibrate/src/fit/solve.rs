@@ -27,12 +27,16 @@ impl Sums {
         }
     }
 
-    /// Solves for the coefficients of the first `columns` columns, none of them negative. At most seven sets of columns can have
-    /// positive coefficients, so all sets are tried.
+    /// Solves for the coefficients of the first `columns` columns, none of them negative.
     pub(super) fn solve(&self, columns: usize) -> Coefficients {
-        let all = (1usize << columns) - 1;
+        self.solve_within((1 << columns) - 1)
+    }
+
+    /// Solves for the coefficients of the columns in the set `all` (a bit for each), none of them negative; the others are 0. At
+    /// most seven sets of columns can have positive coefficients, so all sets are tried.
+    pub(super) fn solve_within(&self, all: usize) -> Coefficients {
         let mut best = ([0.0; MOST], 0.0);
-        for set in (1..=all).rev() {
+        for set in (1..=all).rev().filter(|set| set & !all == 0) {
             let Some(found) = self.solve_set(set) else { continue };
             if found.iter().any(|c| *c < 0.0) {
                 continue;
@@ -49,9 +53,9 @@ impl Sums {
         best.0
     }
 
-    /// Returns whether the rows determine the coefficients of the first `columns` columns separately.
-    pub(super) fn tells_apart(&self, columns: usize) -> bool {
-        self.solve_set((1 << columns) - 1).is_some()
+    /// Returns whether the rows determine the coefficients of the columns in `set` separately.
+    pub(super) fn tells_apart(&self, set: usize) -> bool {
+        self.solve_set(set).is_some()
     }
 
     /// Solves for the columns in `set` by elimination; the matrix is scaled so that its diagonal is one. Returns `None` if the

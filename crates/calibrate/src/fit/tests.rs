@@ -414,3 +414,28 @@ proptest! {
         prop_assert_eq!(Profile::parse("p.toml", &profile.to_toml()), Ok(profile));
     }
 }
+
+/// System: reads behind a throttle of 44 MB/s, where a lone reader of small requests waits for ticks of the kernel's clock.
+/// Expectation: the fit has the bandwidth and the wait as `latency`; it needs neither a limit of a stream nor of requests.
+#[test]
+fn a_limit_that_no_trial_needs_is_left_out_of_the_fit_of_reads() {
+    let mut samples = Vec::new();
+    for _ in 0..4 {
+        for size in [32_768.0, 262_144.0, 1_048_576.0] {
+            for readers in [1.0, 2.0, 4.0] {
+                let each = f64::max(size / 44e6, 2.7e-3 / readers);
+                let settings = [("size", size), ("readers", readers)];
+                let labels = [("access", "direct"), ("layout", "records")];
+                samples.push(sample("read", &labels, &settings, each));
+            }
+        }
+    }
+    wobble(&mut samples);
+    let fit = fitted(&samples).read["direct"].clone();
+    let of = |name: &str| fit.parameters[name].clone();
+    assert!((of("bandwidth").value / 44e6 - 1.0).abs() < 0.01, "{fit:?}");
+    assert!((of("latency").value / 2.7e-3 - 1.0).abs() < 0.02, "{fit:?}");
+    for name in ["per_stream", "operations"] {
+        assert!(of(name).value.is_infinite() && of(name).unidentified.is_some(), "{fit:?}");
+    }
+}

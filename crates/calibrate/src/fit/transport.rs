@@ -126,7 +126,7 @@ pub(super) fn line(
     let variances = of.iter().map(|index| cells.cells[*index].variance).collect();
     let means: Vec<f64> = of.iter().map(|index| means[*index]).collect();
     let problem = Problem::new(&LINE, &settings, variances);
-    let solution = problem.refine(&means, &vec![0; of.len()], noise)?;
+    let solution = problem.refine(&means, &vec![0; of.len()], 0b11, noise)?;
     let loss = solution.loss(&problem.deviations(noise));
     Some((solution, loss))
 }
