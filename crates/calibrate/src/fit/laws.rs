@@ -47,7 +47,7 @@ const STEP: Law<'static> = Law {
 
 /// Fits the time of a step as a function of the batch.
 pub(super) fn step(samples: &[&Sample], draws: usize) -> Option<Fit> {
-    let cells = cells(samples, STEP.settings, Sample::seconds_each);
+    let cells = cells(samples, STEP.settings, seconds_on_cores);
     let n = cells.cells.len();
     // The floor binds the smallest batches; the line needs two other batches.
     let starts: Vec<Vec<usize>> = (0..n.saturating_sub(1).max(1))
@@ -59,6 +59,14 @@ pub(super) fn step(samples: &[&Sample], draws: usize) -> Option<Fit> {
     fit.ratios = ratios(&fit, &cells);
     super::others::add_jitter(&mut fit, samples, draws);
     Some(fit)
+}
+
+/// Returns the time of one operation less what its threads waited for cores [s], because of others or of a quota. A simulation adds
+/// such waits itself, from the number of cores and their speed. Steps on a GPU keep the waits of the host.
+fn seconds_on_cores(sample: &Sample) -> f64 {
+    let on_gpu = sample.settings.contains_key("gpu");
+    let share = if on_gpu { 1.0 } else { super::others::got(sample) };
+    share * sample.seconds_each()
 }
 
 /// Scales the draws of a step law so that at the measured batches their median is the law. Where a line fits badly, the few draws

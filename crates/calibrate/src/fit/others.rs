@@ -24,9 +24,21 @@ pub(super) fn queue(samples: &[&Sample], draws: usize) -> Option<Fit> {
 /// Settings of trials that keep several cores busy: the first three define the work, the last is the number of threads.
 pub(super) const WORK: [&str; 4] = ["bytes", "pixels", "resize", "threads"];
 
+/// Returns the share of the time in which threads wanted a core that they got one.
+pub(super) fn got(sample: &Sample) -> f64 {
+    let waited = sample.observed.get("waited").copied().filter(|waited| *waited > 0.0);
+    match waited {
+        Some(waited) if sample.core_seconds > 0.0 => {
+            sample.core_seconds / (sample.core_seconds + waited)
+        }
+        _ => 1.0,
+    }
+}
+
 /// Fits the speed of a core while n cores are busy, relative to its speed while one core is busy: the decoding rate of each of n
 /// threads, divided by the rate of a single thread with the same work. Trials with more than `cores` threads are left out
-/// (`cores` is 0 if unknown).
+/// (`cores` is 0 if unknown). If trials ran beside others, all speeds are relative to a core that a thread has for itself: then
+/// `speed_1` is the share of a core that a single thread gets.
 pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit> {
     let may = |s: &&&Sample| {
         let threads = s.setting("threads");
@@ -37,7 +49,9 @@ pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit
     let mut cells = cells(&samples, &WORK, per_thread);
     let pairs = pairs(&cells.cells);
     if pairs.is_empty() {
-        return None;
+        let (share, drawn) = lone_share(&samples, cores, draws)?;
+        let fit = plain(&["speed_1".to_owned()], "1", &[share], &drawn);
+        return Some(Fit { samples: cells.count() as u64, ..fit });
     }
     let used = |index: usize| pairs.values().flatten().any(|(a, b)| *a == index || *b == index);
     let speeds = |means: &[f64]| {
@@ -50,14 +64,37 @@ pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit
     };
     let centre = speeds(&cells.means())?;
     let freedom = bootstrap::freedom(&cells, cells.cells.len());
-    let all = bootstrap::draws(&cells, 0.0, &centre, draws, freedom, speeds);
-    let names: Vec<String> = pairs.keys().map(|threads| format!("speed_{threads}")).collect();
+    let mut all = bootstrap::draws(&cells, 0.0, &centre, draws, freedom, speeds);
+    let mut names: Vec<String> = pairs.keys().map(|threads| format!("speed_{threads}")).collect();
+    let mut centre = centre;
+    if let Some((share, drawn)) = lone_share(&samples, cores, draws) {
+        names.push("speed_1".to_owned());
+        centre.iter_mut().for_each(|speed| *speed *= share);
+        centre.push(share);
+        for (index, draw) in all.iter_mut().enumerate() {
+            let share = drawn.get(index).map_or(share, |drawn| drawn[0]);
+            draw.iter_mut().for_each(|speed| *speed *= share);
+            draw.push(share);
+        }
+    }
     let mut fit = plain(&names, "1", &centre, &all);
     cells.keep(used);
     fit.samples = cells.count() as u64;
     fit.residual = rounded(spread(&cells));
     fit.range = BTreeMap::from_iter(cells.range(3).map(|range| ("threads".to_owned(), range)));
     Some(fit)
+}
+
+/// Returns the share of a core that a single thread gets beside others, with its draws; `None` if no trial ran beside others. What
+/// a quota of less than a core holds back is not the others': the number of cores says it.
+fn lone_share(samples: &[&Sample], cores: f64, draws: usize) -> Option<(f64, Vec<Vec<f64>>)> {
+    if samples.iter().all(|sample| sample.beside.is_none()) {
+        return None;
+    }
+    let most = if cores > 0.0 { cores.min(1.0) } else { 1.0 };
+    let alone = samples.iter().filter(|sample| sample.setting("threads") == 1.0);
+    let shares: Vec<f64> = alone.map(|sample| (got(sample) / most).min(1.0)).collect();
+    resampled(&shares, draws, median)
 }
 
 /// Returns, for each number of threads, pairs of cells with the same work: the first cell has one thread, the second has this

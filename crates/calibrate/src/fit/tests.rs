@@ -439,3 +439,51 @@ fn a_limit_that_no_trial_needs_is_left_out_of_the_fit_of_reads() {
         assert!(of(name).value.is_infinite() && of(name).unidentified.is_some(), "{fit:?}");
     }
 }
+
+/// System: decoding and steps beside programs on both cores, where a thread gets half of a core, two threads a quarter of one
+/// each. Expectation: steps cost what they take on a core of their own, and the speed of cores says what threads get; the same
+/// with a quota of half a core in place of the programs, which the number of cores says.
+#[test]
+fn waits_for_cores_are_speeds_of_cores_and_no_cost_of_steps() {
+    let one = |probe: &str, threads: f64, share: f64, beside: bool, trial: u32| {
+        let labels: &[(&str, &str)] = match probe {
+            "decode" => &[("format", "jpeg")],
+            _ => &[("model", "lenet5"), ("device", "cpu-1")],
+        };
+        let size = f64::from(1 + trial % 3);
+        let settings = [
+            ("bytes", 1e4 * size),
+            ("pixels", 5e4 * size),
+            ("resize", 80.0),
+            ("threads", threads),
+            ("batch", 8.0 * size),
+        ];
+        let cost = 1e-3 * size * (1.0 + 1e-3 * f64::from(trial % 7));
+        let mut of = sample(probe, labels, &settings, cost / share / threads);
+        of.core_seconds = 10.0 * cost;
+        of.observed = [("waited".to_owned(), of.core_seconds * (1.0 / share - 1.0))].into();
+        of.beside = beside.then(|| "others kept cores busy: 1.5 cores".to_owned());
+        Sample { at: f64::from(trial), trial, ..of }
+    };
+    let all = |beside: bool| -> Vec<Sample> {
+        let both = |trial| {
+            let two = if beside { 0.25 } else { 0.5 };
+            [
+                one("decode", 1.0, 0.5, beside, trial),
+                one("decode", 2.0, two, beside, trial),
+                one("step", 1.0, 0.5, beside, trial),
+            ]
+        };
+        (0..21).flat_map(both).collect()
+    };
+    let step =
+        |profile: &Profile| profile.step["lenet5"]["cpu-1"].step().expect("a law").seconds(16.0);
+    let found = fitted(&all(true));
+    let speed = |name: &str| found.cores.as_ref().expect("speeds").parameters[name].value;
+    assert!((speed("speed_1") - 0.5).abs() < 1e-3 && (speed("speed_2") - 0.25).abs() < 1e-3);
+    assert!((step(&found) / 2e-3 - 1.0).abs() < 0.01, "{}", step(&found));
+    let host = Host { cores: 0.5, memory: 1e9 };
+    let held = profile(&all(false), Provenance::default(), host);
+    assert!((step(&held) / 2e-3 - 1.0).abs() < 0.01, "{}", step(&held));
+    assert_eq!(held.cores, None, "no trial had more threads than the cores");
+}

@@ -61,7 +61,8 @@ pub struct Profile {
     /// Hand-off through a bounded queue: `per_item` [core-s].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Fit>,
-    /// Speed of a core while n cores are busy, relative to a core that is busy alone: `speed_2`, `speed_4`, …
+    /// Speed of a core while n cores are busy, relative to a core that is busy alone: `speed_2`, `speed_4`, …; beside others also
+    /// `speed_1`, the share of a core that a single thread gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Fit>,
     /// Page cache, by the policy that explains which files it kept: `lru`, `random`, `minio` (several if they
