@@ -4,7 +4,7 @@ use super::calibrate_output::{self, Header, Output};
 use super::interrupt::Late;
 use super::paths::Paths;
 use super::progress::tick;
-use super::{Failure, calibrate_table, input, interrupt, output, profile_text};
+use super::{Failure, calibrate_table, input, interrupt, output, profile_text, profile_trust};
 use crate::cli::Calibrate;
 use crate::input::shown;
 use crate::probe::gpu::Survey;
@@ -109,6 +109,7 @@ fn finish(
         true => format!("{count} samples are kept in {place}, the profile in {file}\n"),
         false => format!("{count} samples are kept in {place}; {file} is as it was\n"),
     });
+    text.push_str(&profile_trust::line(&profile));
     output::text(&text)?;
     let missing = calibrate_table::missing(summary);
     let late = |(_, error): &(String, ProbeError)| matches!(error, ProbeError::Time);

@@ -3,8 +3,8 @@
 use super::{Failure, output};
 use crate::cli::{Doctor, ReportFormat};
 use crate::input::shown;
-use crate::probe::Machine;
 use crate::probe::gpu::{Card, Found, Survey};
+use crate::probe::{Machine, Spoiler, spoilers};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -20,10 +20,11 @@ const NOT_NEEDED: &str = "simulating (`run`, `sweep`, `plot`) needs nothing of w
 
 pub(super) fn execute(doctor: &Doctor) -> Result<(), Failure> {
     let (machine, survey) = (Machine::look(Path::new(".")), Survey::look());
+    let spoilers = spoilers(Path::new("."));
     match doctor.format {
-        ReportFormat::Text => output::text(&text(&machine, &survey)),
+        ReportFormat::Text => output::text(&(text(&machine, &survey) + &outlook(&spoilers))),
         ReportFormat::Json => {
-            let json = serde_json::to_string_pretty(&as_json(&machine, &survey));
+            let json = serde_json::to_string_pretty(&as_json(&machine, &survey, &spoilers));
             output::stdout((json.unwrap_or_default() + "\n").as_bytes())
         }
     }
@@ -95,7 +96,17 @@ fn ready(survey: &Survey) -> Vec<&'static str> {
     ON_CORES.iter().chain(ON_GPUS.iter().filter(fine)).copied().collect()
 }
 
-fn as_json(machine: &Machine, survey: &Survey) -> Value {
+/// Returns the lines that say what would spoil a calibration in this directory.
+fn outlook(spoilers: &[Spoiler]) -> String {
+    let line = |of: &Spoiler| format!("a calibration here: {}: {}\n", of.about, of.text);
+    match spoilers.is_empty() {
+        true => "a calibration here: nothing that would spoil it was found\n".to_owned(),
+        false => spoilers.iter().map(line).collect(),
+    }
+}
+
+fn as_json(machine: &Machine, survey: &Survey, spoilers: &[Spoiler]) -> Value {
+    let spoiler = |of: &Spoiler| json!({ "about": of.about, "text": of.text });
     let card = |card: &Card| {
         json!({
             "name": card.name,
@@ -132,6 +143,7 @@ fn as_json(machine: &Machine, survey: &Survey) -> Value {
         "libraries": survey.libraries.iter().map(found).collect::<Vec<_>>(),
         "folders": survey.folders,
         "probes": ready(survey),
+        "spoils_calibration": spoilers.iter().map(spoiler).collect::<Vec<_>>(),
     })
 }
 

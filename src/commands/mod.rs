@@ -27,6 +27,7 @@ mod points;
 mod profile;
 mod profile_figure;
 mod profile_text;
+mod profile_trust;
 mod progress;
 mod published;
 mod questions;

@@ -391,6 +391,23 @@ fn calibrations_beside_other_programs_lose_no_trials() {
     }
 }
 
+/// The last line of a calibration says how far to trust it, and what nothing is known of.
+#[test]
+fn the_last_line_of_a_calibration_says_how_far_to_trust_it() {
+    let place = place();
+    for (only, expected) in
+        [("clock", "no reads, decoding or steps"), ("read", "reads warm within")]
+    {
+        let run = arguments("tiny.toml", &["--only", only]);
+        let out = place.forebay(&run).assert().success();
+        let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let last = words.join(" ");
+        let last = last.rsplit_once("trust: ").expect("a line of trust").1;
+        assert!(last.contains(expected) && !last.contains("samples are kept"), "{text}");
+    }
+}
+
 #[test]
 fn a_calibration_that_measures_nothing_exits_with_1_and_says_what_is_missing() {
     let place = place();

@@ -39,6 +39,13 @@ pub fn threads() -> usize {
     cores().ceil().max(1.0) as usize
 }
 
+/// Returns whether a control group of this process, or one of their parents, throttles reads of a disk.
+#[must_use]
+pub fn throttled_disks() -> bool {
+    let groups = [Groups::here("blkio"), Groups::here("io")];
+    groups.iter().any(Groups::throttles_reads)
+}
+
 /// Returns the main memory that this process may use in all [B]; 0 if it is unknown.
 #[must_use]
 pub fn memory() -> f64 {
@@ -162,6 +169,19 @@ impl Groups {
         self.0.iter().filter_map(held).sum()
     }
 
+    /// Returns whether a group throttles reads: by `io.max` of version 2, or by `blkio.throttle` of version 1.
+    fn throttles_reads(&self) -> bool {
+        let reads = |group: &PathBuf| {
+            let new = read(group, "io.max").unwrap_or_default();
+            let mut limits = new.split_whitespace().filter_map(|word| word.split_once('='));
+            let names = ["blkio.throttle.read_bps_device", "blkio.throttle.read_iops_device"];
+            let old = |name: &&str| read(group, name).is_some_and(|text| !text.trim().is_empty());
+            limits.any(|(key, value)| key.starts_with('r') && value != "max")
+                || names.iter().any(old)
+        };
+        self.0.iter().any(reads)
+    }
+
     /// Returns the tightest limits of memory.
     fn memory(&self) -> Memory {
         let least = |a: Option<f64>, b: f64| Some(a.map_or(b, |a| a.min(b)));
@@ -247,6 +267,19 @@ mod tests {
         assert_eq!(found("3:cpu:/a/b\n"), 3.0);
         assert_eq!(found("0::/s\n"), 1.5);
         assert_eq!(found("nonsense"), 0.0);
+    }
+
+    #[test]
+    fn throttled_reads_are_seen_in_both_versions_of_control_groups() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| write(place.path(), path, text);
+        write("blkio/a/blkio.throttle.read_bps_device", "7:0 44000000\n");
+        write("blkio/b/blkio.throttle.read_iops_device", "\n");
+        write("s/io.max", "8:0 rbps=max wbps=100 riops=max wiops=max\n");
+        write("s/t/io.max", "8:0 rbps=max wbps=max riops=120 wiops=max\n");
+        let found = |groups: &str| Groups::find(place.path(), groups, "blkio").throttles_reads();
+        let all = ["3:blkio:/a\n", "3:blkio:/b\n", "0::/s\n", "0::/s/t\n"].map(found);
+        assert_eq!(all, [true, false, false, true]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod hand_off;
 mod host;
 mod journal;
 pub mod limits;
+mod outlook;
 mod plan;
 pub mod read;
 mod repeat;
@@ -40,6 +41,7 @@ pub use error::ProbeError;
 pub use hand_off::{QueueProbe, QueueSettings};
 pub use host::{HostProbe, HostSettings, Machine};
 pub use journal::Journal;
+pub use outlook::{Spoiler, spoilers};
 pub use plan::{
     Bytes, Count, List, Plan, PlanError, Rules, Seconds, Share, Tables, Watching, schema,
 };

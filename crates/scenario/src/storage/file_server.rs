@@ -70,6 +70,7 @@ impl Kind for FileServer {
     }
 
     fn path(&self, check: Check<'_>, at: NodeId, _: &str) -> Option<RequestPath> {
+        self.remark_on_profile(check, at);
         let remedy = "write `bandwidth = \"2 GB/s\"`";
         let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);
         Some(RequestPath {
@@ -80,5 +81,28 @@ impl Kind for FileServer {
             cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
             ..RequestPath::unlimited(Location::Shared, Access::Cold)
         })
+    }
+}
+
+impl FileServer {
+    /// Remarks which limits are neither written nor taken from the profile, if there is one with reads.
+    fn remark_on_profile(&self, check: Check<'_>, at: NodeId) {
+        let keys = [
+            ("latency", self.latency.is_written()),
+            ("per_stream", self.per_stream.is_written()),
+            ("operations", self.operations.is_written()),
+            ("cpu", self.cpu.is_written()),
+        ];
+        let open = keys.iter().filter(|(_, written)| !written);
+        let open: Vec<String> = open.map(|(key, _)| format!("`{key}`")).collect();
+        if open.is_empty() || check.profile.is_none_or(|profile| profile.read.is_empty()) {
+            return;
+        }
+        let path = check.document.path(at);
+        check.remark(format!(
+            "`{path}` takes nothing of the profile, whose reads are of one machine's own files: {} limit nothing unless they are \
+             written.",
+            open.join(", ")
+        ));
     }
 }

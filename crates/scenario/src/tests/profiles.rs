@@ -328,3 +328,18 @@ fn a_profile_of_warm_reads_says_nothing_of_writes_to_the_disk() {
         "{problem}"
     );
 }
+
+#[test]
+fn file_servers_say_that_they_take_nothing_of_a_profile() {
+    let disk = "[storage.s.local-disk]\naccess = \"warm\"\n";
+    let said = |keys: &str| {
+        let server = format!("[storage.s.file-server]\nbandwidth = \"1 GB/s\"\n{keys}");
+        let remarks = right(&[(disk, &server)], &example()).remarks;
+        remarks.into_iter().find(|remark| remark.contains("takes nothing of the profile"))
+    };
+    let some = said("latency = \"1 ms\"\n").expect("a remark");
+    assert!(some.starts_with("`storage.s.file-server` takes nothing"), "{some}");
+    assert!(some.contains("`per_stream`, `operations`, `cpu` limit nothing"), "{some}");
+    let all = "latency = \"1 ms\"\nper_stream = \"1 GB/s\"\noperations = \"9 /s\"\ncpu = {}\n";
+    assert_eq!(said(all), None);
+}
