@@ -113,7 +113,9 @@ fn measured_sizes_take_their_median_time_although_no_law_fits_them() {
         (1 << 30, 36_000.0),
     ];
     for (size, micro) in times {
-        table += &format!("{size} 2 float sum -1 {micro} 0.10 0.20 0 {micro} 0.10 0.20 0\n");
+        let algorithm = size as f64 / micro / 1e3;
+        let half = format!("{micro} {algorithm:.2} {:.2} 0", algorithm * 2.0 * 511.0 / 512.0);
+        table += &format!("{size} 2 float sum -1 {half} {half}\n");
     }
     let place = Place::new();
     place.write("table.txt", &table);

@@ -215,6 +215,20 @@ fn a_run_that_is_too_short_has_no_confidence_intervals() {
 }
 
 #[test]
+fn a_written_warm_up_of_more_than_half_of_the_run_is_named() {
+    let loader = "tf-queue = { threads = 4, capacity = \"64 samples\", decode = \"1 ms\" }";
+    let run = |steps: u32| {
+        let text =
+            text(&format!("steps = {steps}\nwarm_up = 50\nreplications = 1"), loader, "10 ms", "");
+        text.split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .contains("its warm-up is more than half of the run")
+    };
+    assert_eq!((run(90), run(120)), (true, false));
+}
+
+#[test]
 fn the_reported_stall_free_training_rate_is_summed_over_all_loaders() {
     // System: two nodes with a loader each, whose batches are ready at different times. Expectation: without
     // waiting, trainers would take 64 samples in each step of 10 ms, whichever loader is later.

@@ -9,7 +9,7 @@ use super::warnings::nature;
 use super::window::{Window, durations, first_epoch};
 use super::{Figure, JobOutcome};
 use forebay_engine::stats::mean;
-use forebay_scenario::{Device, FailureTimes, Job, Scenario, Stop};
+use forebay_scenario::{Device, FailureTimes, Job, Scenario, Stop, WarmUp};
 use std::ops::Range;
 
 /// Stopping rule of a run whose length the scenario does not set: decides whether the throughput is known well enough.
@@ -253,10 +253,12 @@ pub(super) fn length(
         .or(unreplaced)
         .or_else(|| unseen.into_iter().find(|of| of.is_due).map(|of| of.says))
         .or_else(|| {
-            all().any(|(_, measured)| !measured.level).then(|| {
-                "its step times were not steady by the middle of the run: run longer, or write `run.warm_up`"
-                    .to_owned()
-            })
+            all().any(|(_, measured)| !measured.level).then(|| match rule.run.warm_up {
+                WarmUp::Steps(_) => {
+                    "its warm-up is more than half of the run: run longer, or write a shorter `run.warm_up`"
+                }
+                _ => "its step times were not steady by the middle of the run: run longer, or write `run.warm_up`",
+            }).map(str::to_owned)
         });
     LengthReport { enough: missing.is_none(), why: missing, ..found }
 }

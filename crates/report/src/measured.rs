@@ -109,7 +109,7 @@ impl Measured {
             }
             WarmUp::Steps(n) => {
                 let n = usize::try_from(n).unwrap_or(usize::MAX).min(end);
-                (n.max(cold_epoch(copy, rule, end)), true)
+                (n.max(cold_epoch(copy, rule, end)), n <= end / 2)
             }
             WarmUp::Auto => {
                 let durations = rule.without_periods(copy, end);

@@ -73,8 +73,8 @@ impl Jobs {
         open == 0
     }
 
-    /// Charges the computation or the update of device `d` up to `until`. Threads that have taken longer than a step takes have waited for cores
-    /// first.
+    /// Charges the computation or the update of device `d` up to `until`. Threads that have taken longer than a step takes have waited
+    /// for cores first.
     pub(super) fn charge_step(&mut self, d: DeviceId, until: Time) {
         if self.devices[d].account.state() == State::Updating {
             let device = &mut self.devices[d];
