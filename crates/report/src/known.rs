@@ -253,12 +253,15 @@ pub(super) fn length(
         .or(unreplaced)
         .or_else(|| unseen.into_iter().find(|of| of.is_due).map(|of| of.says))
         .or_else(|| {
-            all().any(|(_, measured)| !measured.level).then(|| match rule.run.warm_up {
+            let why = match rule.run.warm_up {
                 WarmUp::Steps(_) => {
                     "its warm-up is more than half of the run: run longer, or write a shorter `run.warm_up`"
                 }
-                _ => "its step times were not steady by the middle of the run: run longer, or write `run.warm_up`",
-            }).map(str::to_owned)
+                WarmUp::Auto | WarmUp::Off => {
+                    "its step times were not steady by the middle of the run: run longer, or write `run.warm_up`"
+                }
+            };
+            all().any(|(_, measured)| !measured.level).then(|| why.to_owned())
         });
     LengthReport { enough: missing.is_none(), why: missing, ..found }
 }
