@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn invalid_traces_are_reported_with_a_reason() {
-        for text in ["", "{", "{}", r#"{"traceEvents": 3}"#, "\u{0}\u{1}"] {
+        for text in ["", "{}", r#"{"traceEvents": 3}"#, "\u{0}\u{1}"] {
             let error = read(text.as_bytes()).expect_err(text);
             assert!(matches!(error, TraceError::Malformed(_)), "{text}: {error}");
         }
