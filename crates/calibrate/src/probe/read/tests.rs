@@ -52,7 +52,7 @@ fn read_trials_count_all_bytes_read_and_stay_within_the_planned_disk_space() {
 fn cold_reads_read_each_file_or_record_at_most_once() {
     let (place, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
     let mut context = context(place.path(), &stop);
-    context.length = Duration::from_secs(100);
+    context.length = Duration::from_secs(5);
     let set = files::one_each(&context, 40_960, 4096).unwrap();
     let reads = read_units(&set, Access::Cold, 3, &context).unwrap();
     assert_eq!((reads.operations(), reads.bytes), (10, 40_960));
