@@ -1,4 +1,4 @@
-//! How far a profile can be trusted, in a line.
+//! The last line of `calibrate`: by how much the laws in a profile may be wrong, and what was not measured.
 
 use crate::law::ReadLaw;
 use crate::profile::{Fit, Profile};

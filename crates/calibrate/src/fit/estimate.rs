@@ -44,7 +44,7 @@ impl Law<'_> {
         let settings: Vec<&[f64]> = cells.cells.iter().map(|cell| &cell.x[..]).collect();
         let variances = cells.cells.iter().map(|cell| cell.variance).collect();
         let needed = self.terms.iter().any(|term| term.at.0 == 0 && term.unseen.is_empty());
-        // Terms that may be unseen altogether may be unseen one by one.
+        // Where a law may do without all of these parameters, it may also do without each of them.
         let problem = Problem::new(self.pieces, &settings, variances).first_needed(needed);
         let problem = problem.first_thins(!needed);
         let means = cells.means();

@@ -128,7 +128,8 @@ impl<'a> Problem<'a> {
             candidates.min_by(|a, b| score(a).total_cmp(&score(b))).cloned()
         };
         let mut best = lowest(&mut all.iter())?;
-        // Where another set of as few columns does about as well, the cells do not tell which column they need.
+        // Two laws with as many parameters (a latency alone, a limit of one stream alone) may fit the measurements about equally
+        // well. Then these do not tell which parameter they need, and both stay.
         let rival = |other: &&Solution| {
             other.first != best.first
                 && other.first.count_ones() == best.first.count_ones()

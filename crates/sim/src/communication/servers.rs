@@ -386,7 +386,7 @@ impl Communicators {
         self.exchanges_of(d).all(|(servers, worker)| servers.has_exchanged(worker, step))
     }
 
-    /// Records that device `d` begins to compute for `step`.
+    /// Records that device `d` begins the computation whose gradients it will push to parameter servers in `step`.
     pub(crate) fn begin_server_exchange(&mut self, now: Time, d: DeviceId, step: u64) {
         for w in self.workers_of(d) {
             let ServerWorker { servers, worker, .. } = self.workers[w];

@@ -101,7 +101,7 @@ impl WorkerRun {
         round < self.informed
     }
 
-    /// Returns whether the model copy has computed all its `buckets` buckets once it has computed `number` more.
+    /// Returns whether the next `number` buckets of gradients are the last of the `buckets` that the model copy computes in a step.
     pub(super) fn makes_last(&self, number: u32, buckets: u32) -> bool {
         self.made + number == buckets
     }

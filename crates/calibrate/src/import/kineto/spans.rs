@@ -179,7 +179,8 @@ impl Spans {
         if short && idle { before } else { steps }
     }
 
-    /// Returns why the waits of the loop are not known. Where steps are `annotated`, their thread is the loop's.
+    /// Returns why a trace does not show how long the training loop waits for its loader; `None` if it does. Where the profiler has
+    /// marked the steps (`annotated`), their thread is that of the training loop.
     fn unknown(&self, ranks: &[&[Span]], annotated: bool) -> Option<&'static str> {
         if self.waits.is_empty() {
             return Some("the trace has no DataLoader spans");

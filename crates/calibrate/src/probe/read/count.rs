@@ -22,7 +22,7 @@ const PERIODS: usize = 10;
 pub(super) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Sets the number of completed requests.
+    /// Publishes how many requests the reader has completed so far.
     pub(super) fn set(&self, count: u64) {
         self.0.store(count, Ordering::Relaxed);
     }
