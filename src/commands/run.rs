@@ -56,6 +56,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     };
     let asked = (&scenario, &outcomes[..], &report);
     let verdicts = pool.install(|| verdict::find_all(opened.source(), asked, &options));
+    let is_cut = !options.quick && interrupt::raised();
     watch.end();
     verdict::put(&mut report, verdicts);
     if let Some(job) = without_step {
@@ -78,6 +79,9 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     if done < all {
         let kept = format!("the report is of {done} of {all} replications");
         return Err(Failure::Interrupted(kept));
+    }
+    if is_cut {
+        return Err(Failure::Interrupted("the report is whole but for its verdict".into()));
     }
     Ok(())
 }

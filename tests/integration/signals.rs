@@ -133,6 +133,35 @@ fn a_signal_during_the_set_up_of_a_large_run_ends_the_run() {
 }
 
 #[test]
+fn a_signal_during_a_verdict_keeps_the_report_and_ends_with_code_4() {
+    // System: a run whose verdict takes longer than a signal may wait. The thread that waits for the end of `--verdict-time` is
+    // there once the trials begin. Expectation: the report comes within a second, with an estimate as its verdict.
+    let place = Place::new();
+    let arguments = ["run", "s.toml", "--format", "json", "--verdict-time", "1 h"];
+    let child = start(&place, &[&arguments[..], &["--set", "run.steps=20000"]].concat());
+    let names = || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("threads");
+        let threads = threads.flatten().map(|thread| thread.path().join("comm"));
+        threads.filter_map(|name| std::fs::read_to_string(name).ok()).collect::<Vec<_>>()
+    };
+    let begin = Instant::now();
+    while !names().iter().any(|name| name.trim() == "verdict time") {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the verdict has not begun");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    send(&child, "-TERM");
+    let (out, message) = ended(child);
+    assert_eq!(out.status.code(), Some(4), "{message}");
+    assert!(
+        message.ends_with("forebay: interrupted: the report is whole but for its verdict\n"),
+        "{message}"
+    );
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).expect("a report");
+    let verdict = report["verdict"].to_string();
+    assert!(verdict.contains("trials were interrupted"), "{verdict}");
+}
+
+#[test]
 fn two_signals_at_once_count_as_one() {
     // System: two signals as sent by `timeout`, one to the child and one to its group. Expectation: the command
     // ends as after one signal, with a message and the finished points; rows of an earlier sweep are as they were.

@@ -71,7 +71,11 @@ pub fn find_all(
     }
     let mut all = vec![found];
     if options.others {
-        all.extend(others(source, question, job, options));
+        let others = others(source, question, job, options);
+        // Trials that a signal cut off say nothing.
+        if !options.is_stopped() {
+            all.extend(others);
+        }
     }
     all
 }
