@@ -52,7 +52,9 @@ fn simulated(scenario: &Scenario) -> Vec<f64> {
 
 /// Checks the rate of threads that wait `latency`, share 100 MB/s and then the cores.
 fn check(threads: usize, cores: usize, latency: &str, size: &str, decode: &str) {
-    let storage = format!("{{ local-disk = {{ bandwidth = \"100 MB/s\", latency = {latency} }} }}");
+    let storage = format!(
+        "{{ local-disk = {{ service = \"fair\", bandwidth = \"100 MB/s\", latency = {latency} }} }}"
+    );
     let loader =
         format!("{{ threads = {threads}, capacity = \"100000 samples\", decode = {decode} }}");
     let cores_text = cores.to_string();

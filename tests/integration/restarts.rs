@@ -367,7 +367,7 @@ step = "10 us"
 
 #[test]
 fn resources_of_a_failed_job_are_available_to_other_jobs() {
-    // System: two jobs that read from the same server, disk arm, table or cores; one of them fails for good at
+    // System: two jobs that read from the same server, disk, disk arm, table or cores; one of them fails for good at
     // 50 ms, during its requests. Expectation: from then on the other is as fast as alone, except for the
     // samples in its buffers.
     let server = r#"{ file-server = { bandwidth = "100 MB/s" } }"#;
@@ -378,9 +378,13 @@ fn resources_of_a_failed_job_are_available_to_other_jobs() {
     let memory = MEMORY.map(|(key, value)| {
         (if key == "job.memory_traffic" { "job.j.memory_traffic" } else { key }, value)
     });
-    let cases: [(&str, Vec<(&str, &str)>); 6] = [
+    let disk = ("storage.s", r#"{ local-disk = { bandwidth = "100 MB/s" } }"#);
+    let ranges = ("dataset.d.layout.file-per-sample.request", "\"10 kB\"");
+    let cases: [(&str, Vec<(&str, &str)>); 8] = [
         ("a server", vec![("storage.s", server)]),
         ("its operations", vec![("storage.s", operations)]),
+        ("a disk", vec![disk, shared]),
+        ("a disk, for parts of files", vec![disk, ranges, shared]),
         ("an arm", vec![DISK, shared]),
         ("a table", vec![TABLE]),
         ("core slots", [&cores[..], &[decode]].concat()),

@@ -2,11 +2,9 @@
 //! the link of the simulated storage, but in wall time.
 //!
 //! A queue has a slot for each request in progress; requests without a slot wait in order of arrival. The station serves one
-//! operation after another. All transfers share the link by processor sharing (Kleinrock, *Queueing Systems* II, 4.4), and the
-//! transfers of a queue also share the queue's own link. Each transfer gets an equal share of the bandwidth, unless its cap or
-//! its queue gives it less. All transfers of a queue have the same rate. So each queue has a virtual clock: the bytes received by
-//! a hypothetical transfer that has been in progress all the time. A transfer ends when its queue's clock has advanced by the
-//! transfer's bytes.
+//! operation after another. Transfers share the link by processor sharing (Kleinrock, *Queueing Systems* II, 4.4), and the
+//! transfers of a queue also share the queue's own link: each gets an equal share of the bandwidth, unless its cap or its queue
+//! gives it less. A storage that serves in order of arrival lets only the first few transfers share the link.
 
 use forebay_engine::{Span, Time};
 use forebay_scenario::storage::Bandwidth;
@@ -21,9 +19,6 @@ pub(super) struct Books {
     served: Time,
     /// Time up to which the transfers are accounted for.
     until: Time,
-    /// For each queue, its virtual clock: the bytes received by a hypothetical transfer that has been in progress all the time
-    /// [B].
-    given: Vec<f64>,
     transfers: Vec<Transfer>,
     /// Readers with a request in progress or waiting for a slot, in order of arrival.
     requests: Vec<u64>,
@@ -36,8 +31,8 @@ struct Transfer {
     reader: u64,
     /// Queue of the transfer.
     queue: usize,
-    /// Value of the queue's virtual clock at which the transfer ends [B].
-    last: f64,
+    /// Bytes that have not arrived at time `until` [B].
+    left: f64,
     ended: Option<Time>,
 }
 
@@ -56,6 +51,8 @@ pub(super) struct Line {
     pub(super) cap: f64,
     /// Number of queues, and bandwidth of each [B/s].
     pub(super) queues: (usize, f64),
+    /// Number of transfers, the first in order of arrival, that share the bandwidth.
+    pub(super) at_once: usize,
 }
 
 impl Line {
@@ -109,8 +106,7 @@ impl Books {
     pub(super) fn begin(&mut self, now: Time, line: &Line, reader: u64, bytes: f64) -> Time {
         self.advance(now, line);
         let queue = (reader % line.queues.0 as u64) as usize;
-        let transfer = Transfer { reader, queue, last: self.given[queue] + bytes, ended: None };
-        self.transfers.push(transfer);
+        self.transfers.push(Transfer { reader, queue, left: bytes, ended: None });
         self.end(line, reader)
     }
 
@@ -142,7 +138,6 @@ impl Books {
 
     /// Advances all transfers to `now`. Does nothing if another process has advanced them further.
     fn advance(&mut self, now: Time, line: &Line) {
-        self.given.resize(line.queues.0, 0.0);
         while self.step(now, line) {}
         self.until = self.until.max(now);
         self.transfers.retain(|transfer| transfer.reader != NOBODY || transfer.is_open());
@@ -151,26 +146,25 @@ impl Books {
     /// Advances to the next end of a transfer and returns true, if that end is not after `now`; otherwise advances to `now` and
     /// returns false.
     fn step(&mut self, now: Time, line: &Line) -> bool {
-        let mut transfers = vec![0; self.given.len()];
-        let open = self.transfers.iter().filter(|transfer| transfer.is_open());
-        open.clone().for_each(|transfer| transfers[transfer.queue] += 1);
-        let rates = line.rates(&transfers);
-        let seconds = |of: &Transfer| (of.last - self.given[of.queue]) / rates[of.queue];
-        let Some(next) = open.min_by(|a, b| seconds(a).total_cmp(&seconds(b))).copied() else {
-            return false;
+        let open = || self.transfers.iter().filter(|of| of.is_open());
+        let mut served = vec![0; line.queues.0];
+        open().take(line.at_once).for_each(|of| served[of.queue] += 1);
+        let in_queue = line.rates(&served);
+        let rate = |(place, of): (usize, &Transfer)| {
+            if place < line.at_once { in_queue[of.queue] } else { 0.0 }
         };
-        let after = seconds(&next);
+        let rates: Vec<f64> = open().enumerate().map(rate).collect();
+        let after = open().zip(&rates).map(|(of, rate)| of.left / rate);
+        let Some(after) = after.min_by(f64::total_cmp) else { return false };
         let end = self.until + Span::from_seconds(after);
         let ends = end <= now;
         let passed = if ends { after } else { now.since(self.until).seconds() };
-        self.given.iter_mut().zip(&rates).for_each(|(given, rate)| *given += rate * passed);
         self.until = self.until.max(end.min(now));
-        if ends {
-            // Sets the exact value, as rounding could leave the clock slightly below it.
-            self.given[next.queue] = next.last;
-            let given = &self.given;
-            let done = |of: &&mut Transfer| of.is_open() && of.last <= given[of.queue];
-            self.transfers.iter_mut().filter(done).for_each(|of| of.ended = Some(end));
+        let open = self.transfers.iter_mut().filter(|of| of.is_open());
+        for (of, rate) in open.zip(&rates) {
+            // What ends next ends exactly then, whatever the rounding.
+            of.ended = (ends && of.left / rate <= after).then_some(end);
+            of.left = (of.left - rate * passed).max(0.0);
         }
         ends
     }
@@ -178,14 +172,13 @@ impl Books {
     /// Encodes the state as bytes, for other processes.
     pub(super) fn encode(&self, to: &mut Vec<u8>) {
         to.clear();
-        let lengths = [self.given.len(), self.transfers.len(), self.requests.len()];
+        let lengths = [self.transfers.len(), self.requests.len()];
         let head = [self.served.0, self.until.0].into_iter().chain(lengths.map(|n| n as u64));
         let rows = self.transfers.iter().flat_map(|transfer| {
             let ended = transfer.ended.unwrap_or(Time::NEVER).0;
-            [transfer.reader, transfer.queue as u64, transfer.last.to_bits(), ended]
+            [transfer.reader, transfer.queue as u64, transfer.left.to_bits(), ended]
         });
-        let words = head.chain(self.given.iter().map(|given| given.to_bits())).chain(rows);
-        let words = words.chain(self.requests.iter().copied());
+        let words = head.chain(rows).chain(self.requests.iter().copied());
         words.for_each(|word| to.extend_from_slice(&word.to_le_bytes()));
     }
 
@@ -197,18 +190,16 @@ impl Books {
         let mut word = || words.next();
         let mut read = || {
             let (served, until) = (Time(word()?), Time(word()?));
-            let (queues, transfers, requests) = (word()?, word()?, word()?);
-            let given =
-                (0..queues).map(|_| Some(f64::from_bits(word()?))).collect::<Option<_>>()?;
+            let (transfers, requests) = (word()?, word()?);
             let transfer = |_| {
                 let (reader, queue) = (word()?, word()? as usize);
-                let (last, ended) = (f64::from_bits(word()?), Time(word()?));
+                let (left, ended) = (f64::from_bits(word()?), Time(word()?));
                 let ended = Some(ended).filter(|ended| *ended != Time::NEVER);
-                Some(Transfer { reader, queue, last, ended })
+                Some(Transfer { reader, queue, left, ended })
             };
             let transfers = (0..transfers).map(transfer).collect::<Option<_>>()?;
             let requests = (0..requests).map(|_| word()).collect::<Option<_>>()?;
-            Some(Books { served, until, given, transfers, requests })
+            Some(Books { served, until, transfers, requests })
         };
         read().unwrap_or_default()
     }
@@ -223,7 +214,12 @@ mod tests {
     }
 
     fn line(bandwidth: f64, cap: f64) -> Line {
-        Line { bandwidth: Bandwidth::Fixed(bandwidth), cap, queues: (1, f64::INFINITY) }
+        Line {
+            bandwidth: Bandwidth::Fixed(bandwidth),
+            cap,
+            queues: (1, f64::INFINITY),
+            at_once: usize::MAX,
+        }
     }
 
     fn near(time: Time, seconds: f64) {
@@ -257,7 +253,8 @@ mod tests {
         let mut books = Books::default();
         near(books.begin(at(0.0), &line(100.0, 40.0), 1, 40.0), 1.0);
         let table = Bandwidth::ByTransfers(Box::new([100.0, 60.0]));
-        let falling = Line { bandwidth: table, cap: 1e9, queues: (1, f64::INFINITY) };
+        let falling =
+            Line { bandwidth: table, cap: 1e9, queues: (1, f64::INFINITY), at_once: usize::MAX };
         let mut books = Books::default();
         near(books.begin(at(0.0), &falling, 1, 30.0), 0.3);
         near(books.begin(at(0.0), &falling, 2, 30.0), 1.0);
@@ -280,8 +277,7 @@ mod tests {
     fn queues_share_the_link_and_transfers_in_a_queue_share_its_bandwidth() {
         // System: 100 B/s, two queues of 40 B/s; readers 1 and 3 in queue 1, reader 2 in queue 0. Expectation: the two transfers
         // in queue 1 get 20 B/s each, the one in queue 0 gets 40 B/s. With 60 B/s for all, each gets 20 B/s.
-        let line =
-            |all| Line { bandwidth: Bandwidth::Fixed(all), cap: f64::INFINITY, queues: (2, 40.0) };
+        let line = |all| Line { queues: (2, 40.0), ..super::tests::line(all, f64::INFINITY) };
         for (all, alone) in [(100.0, 40.0), (60.0, 20.0)] {
             let (mut books, line) = (Books::default(), line(all));
             for reader in 1..=3 {
@@ -290,6 +286,20 @@ mod tests {
             for (reader, rate) in [(1, 20.0), (2, alone), (3, 20.0)] {
                 near(books.look(at(0.0), &line, reader), 10.0 / rate);
             }
+        }
+    }
+
+    #[test]
+    fn a_storage_that_serves_in_order_lets_only_the_first_transfers_share_the_link() {
+        // System: 100 B/s, two transfers at once; 100 B, 50 B and 50 B from 0 s. Expectation: the first two get 50 B/s; the third begins
+        // when the second ends at 1 s, and ends with the first at 2 s.
+        let line = Line { at_once: 2, ..line(100.0, f64::INFINITY) };
+        let mut books = Books::default();
+        for (reader, bytes) in [(1, 100.0), (2, 50.0), (3, 50.0)] {
+            books.begin(at(0.0), &line, reader, bytes);
+        }
+        for (reader, end) in [(1, 2.0), (2, 1.0), (3, 2.0)] {
+            near(books.look(at(0.0), &line, reader), end);
         }
     }
 

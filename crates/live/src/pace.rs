@@ -13,7 +13,7 @@ use forebay_engine::{Span, Time};
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_report::Cause;
 use forebay_scenario::storage::Bandwidth;
-use forebay_scenario::{Distribution, Queues, Scenario};
+use forebay_scenario::{Distribution, Queues, Scenario, Sharing};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,6 +63,10 @@ impl Limits {
             bandwidth: narrowed(&path.bandwidth, nic),
             cap: path.per_stream,
             queues: queues.map_or((1, f64::INFINITY), |of| (of.number as usize, of.bandwidth)),
+            at_once: match path.sharing {
+                Sharing::Fair => usize::MAX,
+                Sharing::InOrder { in_flight } => in_flight as usize,
+            },
         };
         let limits = Limits {
             operations: Some(path.operations).filter(|rate| written.operations && rate.is_finite()),

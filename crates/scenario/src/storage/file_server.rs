@@ -1,6 +1,8 @@
 //! One server that all nodes share, behind their NICs.
 
-use super::settings::{BandwidthSettings, CpuSettings, Kind, or_infinite, time_or_none};
+use super::settings::{
+    BandwidthSettings, CpuSettings, InFlight, Kind, Order, or_infinite, sharing, time_or_none,
+};
 use super::tier::{CacheSettings, Tier};
 use super::{Access, Location, RequestPath, Written};
 use crate::check::Check;
@@ -32,6 +34,13 @@ pub(crate) struct FileServer {
     /// operations for each file (lookup, open, read, close): divide its figure by their number.
     #[schemars(extend("x-role" = Role::Limit))]
     operations: Field<Positive<Rate>>,
+    /// How reads by loaders share the bandwidth: "in-order": in order of arrival, `in_flight` at once, as servers with few threads
+    /// do; "fair": all at once, with the same bandwidth for each (default: "fair").
+    #[schemars(extend("x-role" = Role::Identity))]
+    service: Field<Order>,
+    /// Requests that are served at once, with "in-order" (default: as many as reach the full bandwidth).
+    #[schemars(extend("x-role" = Role::Limit))]
+    in_flight: Field<InFlight>,
     /// Capacity of the server for data sets that jobs copy to it (default: as much as they copy).
     #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
@@ -73,10 +82,13 @@ impl Kind for FileServer {
         self.remark_on_profile(check, at);
         let remedy = "write `bandwidth = \"2 GB/s\"`";
         let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);
+        let (bandwidth, per_stream) = (bandwidth?.resolve(), or_infinite(&self.per_stream));
+        let usual = (Order::Fair, bandwidth.transfers_for_most(per_stream));
         Some(RequestPath {
             latency: time_or_none(check, &self.latency)?,
-            bandwidth: bandwidth?.resolve(),
-            per_stream: or_infinite(&self.per_stream),
+            sharing: sharing(check, (&self.service, &self.in_flight), usual),
+            bandwidth,
+            per_stream,
             operations: or_infinite(&self.operations),
             cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
             ..RequestPath::unlimited(Location::Shared, Access::Cold)

@@ -1,6 +1,6 @@
 //! A disk in each node.
 
-use super::settings::{BandwidthSettings, CpuSettings, Kind};
+use super::settings::{BandwidthSettings, CpuSettings, InFlight, Kind, Order, sharing};
 use super::tier::Tier;
 use super::{Access, Bandwidth, Location, ReadCpu, RequestPath, Service, Written};
 use crate::Distribution;
@@ -47,6 +47,13 @@ pub(crate) struct LocalDisk {
     /// one request at a time (default: there is no arm).
     #[schemars(extend("x-role" = Role::Limit))]
     seek: Field<Positive<Time>>,
+    /// How reads by loaders share the bandwidth: "in-order": in order of arrival, `in_flight` at once, as disks and throttles do;
+    /// "fair": all at once, with the same bandwidth for each (default: "in-order").
+    #[schemars(extend("x-role" = Role::Identity))]
+    service: Field<Order>,
+    /// Requests that are served at once, with "in-order" (default: as many as reach the full bandwidth).
+    #[schemars(extend("x-role" = Role::Limit))]
+    in_flight: Field<InFlight>,
     /// Capacity of each node's disk for data that is copied to it (default: none).
     #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
@@ -113,12 +120,16 @@ impl Kind for LocalDisk {
             }
         };
         let or_infinite = |of: fn(ReadLaw) -> f64| law.map_or(f64::INFINITY, of);
+        let bandwidth = self.bandwidth(check, at, access, law)?;
+        let per_stream = self
+            .per_stream
+            .get()
+            .map_or_else(|| or_infinite(|law| law.per_stream), |given| given.0);
+        let usual = (Order::InOrder, bandwidth.transfers_for_most(per_stream));
         Some(RequestPath {
-            bandwidth: self.bandwidth(check, at, access, law)?,
-            per_stream: self
-                .per_stream
-                .get()
-                .map_or_else(|| or_infinite(|law| law.per_stream), |given| given.0),
+            sharing: sharing(check, (&self.service, &self.in_flight), usual),
+            bandwidth,
+            per_stream,
             latency,
             operations: self
                 .operations
@@ -152,6 +163,11 @@ impl LocalDisk {
         if access == Access::Warm {
             let what = "files that are all in the page cache need no seeks";
             check.wrong(at, what, "write `access = \"cold\"` or \"direct\", or no `seek`");
+        }
+        let orders = [self.service.given().map(|of| of.0), self.in_flight.given().map(|of| of.0)];
+        for at in orders.into_iter().flatten() {
+            let what = "a hard disk's arm serves one request at a time, in order of arrival";
+            check.wrong(at, what, "leave it out, or leave out `seek`");
         }
         if let (Some(by), false) = (self.bandwidth.get(), check.lenient)
             && let Bandwidth::ByTransfers(table) = by.resolve()

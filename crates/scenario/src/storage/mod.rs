@@ -11,7 +11,7 @@ mod path;
 pub(super) mod settings;
 pub(super) mod tier;
 
-pub use path::{Location, Queues, RequestPath, Service};
+pub use path::{Location, Queues, RequestPath, Service, Sharing};
 pub use tier::{CacheUnit, Tier, TierCache};
 
 /// A storage and its name.

@@ -34,6 +34,19 @@ pub enum Service {
     Measured(Arc<Throughput>),
 }
 
+/// How requests share a storage's bandwidth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// All requests get the same bandwidth, as connections over a link do.
+    Fair,
+    /// Requests are served in order of arrival: the bytes of `in_flight` requests arrive at once, and others wait until it is their
+    /// turn. Small requests beside large ones then get little more than one turn for each of theirs.
+    InOrder {
+        /// Number of requests whose bytes arrive at once.
+        in_flight: u32,
+    },
+}
+
 /// I/O queues from each node to a shared target, as in NVMe over fabrics. All requests of a worker go through the
 /// queue of its core: worker number `i` of a node uses queue `i` modulo `number`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,6 +89,8 @@ pub struct RequestPath {
     pub per_stream: f64,
     /// Storage targets over which files are striped; `None`: files are not striped.
     pub targets: Option<Targets>,
+    /// How reads by loaders share the links; a table of measured throughput and a disk head have their own ways.
+    pub sharing: Sharing,
     /// Core time that a request costs the node.
     pub cpu: ReadCpu,
 }
@@ -95,6 +110,7 @@ impl RequestPath {
             bandwidth: Bandwidth::Fixed(f64::INFINITY),
             per_stream: f64::INFINITY,
             targets: None,
+            sharing: Sharing::Fair,
             cpu: ReadCpu::default(),
         }
     }
@@ -147,6 +163,25 @@ impl Bandwidth {
             Bandwidth::Fixed(rate) => *rate,
             Bandwidth::ByTransfers(table) => table.iter().copied().fold(0.0, f64::max),
         }
+    }
+
+    /// Returns the smallest number of transfers, each of at most `per_stream` [B/s], that reach the highest total bandwidth;
+    /// `u32::MAX` if nothing limits it.
+    #[must_use]
+    pub fn transfers_for_most(&self, per_stream: f64) -> u32 {
+        let most = self.most();
+        if most.is_infinite() {
+            return u32::MAX;
+        }
+        let by_table = match self {
+            Bandwidth::Fixed(_) => 1,
+            Bandwidth::ByTransfers(table) => {
+                1 + table.iter().position(|rate| *rate >= most).unwrap_or(0)
+            }
+        };
+        // The conversion of a float to an integer saturates.
+        let by_stream = (most / per_stream).ceil() as u32;
+        by_stream.max(by_table as u32)
     }
 
     /// Returns the bandwidth of a transfer that has the storage to itself [B/s].

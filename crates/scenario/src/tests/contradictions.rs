@@ -51,6 +51,20 @@ fn contradictory_settings_are_reported() {
             "fewer copies",
         ),
         (
+            "operations = \"100000 /s\"",
+            "operations = \"100000 /s\"\nservice = \"fair\"\nin_flight = ^2",
+            "storage.hpctmp.file-server.in_flight",
+            "share fairly do not wait for each other",
+            "`service = \"in-order\"`",
+        ),
+        (
+            "operations = \"100000 /s\"\n",
+            "operations = \"100000 /s\"\n[storage.arm.local-disk]\nbandwidth = \"1 GB/s\"\nseek = \"8 ms\"\nin_flight = ^2\n",
+            "storage.arm.local-disk.in_flight",
+            "a hard disk's arm serves one request at a time",
+            "leave out `seek`",
+        ),
+        (
             every,
             "batch_interval = ^0.5 ",
             "job.lenet.batch_interval",

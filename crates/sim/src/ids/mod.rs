@@ -157,6 +157,8 @@ ids! {
     StationId;
     TableId;
     TrainerId;
+    /// The requests at a storage that serves them in order of arrival.
+    TurnsId;
     /// A unit of a cache.
     UnitId;
     /// An operation of a stage.

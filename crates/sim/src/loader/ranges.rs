@@ -7,7 +7,7 @@ use super::loaders::Loaders;
 use super::worker::Phase;
 use crate::env::{ActivityId, Env, Event, Waiting};
 use crate::ids::{IdVec, Ids, RangeId, Slab, WorkerId};
-use crate::storage::ServiceModel;
+use crate::storage::{ServiceModel, Turn};
 
 /// The fetch of a worker's request in several range requests, and its progress.
 #[derive(Debug, Clone, Default)]
@@ -216,18 +216,18 @@ impl Loaders {
         let (group, service) = (mount.way(&mut env.network, way), mount.service);
         let range = &mut self.fetches.ranges[r];
         range.state = State::Bytes;
-        range.parts = u8::from(group.is_some()) + u8::from(service != ServiceModel::None);
+        range.parts = service.parts(group.is_some());
         if range.parts == 0 {
             return true;
         }
         self.fetches.of[w].moving += 1;
         self.note_fetch(env, w, Cause::Transfer);
-        if let Some(group) = group {
-            env.network.start(env.now, group, bytes, ActivityId::Range(r));
-        }
         let activity = ActivityId::Range(r);
+        if let Some(group) = group {
+            self.start_transfer(env, service, Turn { activity, group, bytes });
+        }
         match service {
-            ServiceModel::None => {}
+            ServiceModel::None | ServiceModel::Turns(_) => {}
             ServiceModel::Table(table) => self.ask_table(env, table, bytes, activity),
             ServiceModel::DiskHead(arm) => {
                 let spot = self.spot_of_range(w, number, last);
@@ -243,6 +243,8 @@ impl Loaders {
         range.parts -= 1;
         if range.parts == 0 {
             let w = range.worker;
+            let service = self.loaders[self.workers[w].loader].mount.service;
+            self.end_turn(env, service, ActivityId::Range(r));
             self.fetches.of[w].moving -= 1;
             self.note_fetch(env, w, Cause::Latency);
             self.range_over(env, r);

@@ -10,7 +10,7 @@ use super::loaders::Loaders;
 use super::worker::Phase;
 use crate::env::{ActivityId, Delay, Env, Event, broken};
 use crate::ids::{DiskHeadId, Ids, LimiterId, RangeId, RouteId, StationId, TableId, WorkerId};
-use crate::storage::{Mount, ServiceModel, Spot};
+use crate::storage::{Mount, ServiceModel, Spot, Turn};
 
 impl Loaders {
     /// Sends the current request of worker `w` to the storage's service model. The request ends when it has been served and its
@@ -18,15 +18,14 @@ impl Loaders {
     pub(super) fn ask_service(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Mount { service, group, .. } = *self.mount_of(w);
         let worker = &mut self.workers[w];
-        let bytes = worker.request;
-        worker.parts = 1 + u8::from(group.is_some());
+        let (bytes, activity) = (worker.request, ActivityId::Worker(w));
+        worker.parts = service.parts(group.is_some());
         self.enter(env, w, Phase::Served, Cause::Transfer);
         if let Some(group) = group {
-            env.network.start(env.now, group, bytes, ActivityId::Worker(w));
+            self.start_transfer(env, service, Turn { activity, group, bytes });
         }
-        let activity = ActivityId::Worker(w);
         match service {
-            ServiceModel::None => {}
+            ServiceModel::None | ServiceModel::Turns(_) => {}
             ServiceModel::Table(table) => self.ask_table(env, table, bytes, activity),
             ServiceModel::DiskHead(arm) => {
                 self.ask_disk_head(env, arm, bytes, (activity, self.spot(w)))
@@ -35,11 +34,32 @@ impl Loaders {
         false
     }
 
+    /// Begins a transfer from a storage with this model of service, as soon as it is the request's turn.
+    pub(super) fn start_transfer(&mut self, env: &mut Env, service: ServiceModel, turn: Turn) {
+        match service {
+            ServiceModel::Turns(turns) => self.storages.turns[turns].ask(env, turn),
+            _ => {
+                env.network.start(env.now, turn.group, turn.bytes, turn.activity);
+            }
+        }
+    }
+
+    /// Ends the turn of `activity`, a request to a storage with this model of service, if it serves in order of arrival.
+    pub(super) fn end_turn(&mut self, env: &mut Env, service: ServiceModel, activity: ActivityId) {
+        if let ServiceModel::Turns(turns) = service {
+            self.storages.turns[turns].end(env, activity);
+        }
+    }
+
     /// Ends one part of the request of worker `w`; returns true if the sample is complete.
     pub(super) fn part_done(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         worker.parts = worker.parts.saturating_sub(1);
-        worker.parts == 0 && self.transferred(env, w)
+        if worker.parts > 0 {
+            return false;
+        }
+        self.end_turn(env, self.mount_of(w).service, ActivityId::Worker(w));
+        self.transferred(env, w)
     }
 }
 

@@ -11,12 +11,13 @@ mod sizes;
 mod source;
 mod staging;
 mod table;
+mod turns;
 
 use forebay_model::cache::Cache;
 
 use crate::env::Env;
 use crate::ids::{
-    CacheId, DatasetId, DiskHeadId, HoldersId, IdVec, LimiterId, PageCacheId, TableId,
+    CacheId, DatasetId, DiskHeadId, HoldersId, IdVec, LimiterId, PageCacheId, TableId, TurnsId,
 };
 
 pub(crate) use background::{Background, Endless, Load};
@@ -30,6 +31,7 @@ pub(crate) use sizes::Sizes;
 pub(crate) use source::{ShardCursor, Source};
 pub(crate) use staging::{Conversion, Files, Staging, Stagings};
 pub(crate) use table::Table;
+pub(crate) use turns::{Turn, Turns};
 
 /// The tables of all storages.
 #[derive(Debug, Default)]
@@ -49,6 +51,7 @@ pub(crate) struct Storages {
     pub(crate) limiters: IdVec<LimiterId, Limiter>,
     pub(crate) tables: IdVec<TableId, Table>,
     pub(crate) disk_heads: IdVec<DiskHeadId, DiskHead>,
+    pub(crate) turns: IdVec<TurnsId, Turns>,
 }
 
 /// The environment with the storages, for owners that keep neither.

@@ -8,7 +8,7 @@ use forebay_model::random::Sampler;
 use forebay_scenario::{ReadCpu, Targets};
 
 use crate::env::{ActivityId, Delay};
-use crate::ids::{DiskHeadId, IdVec, LimiterId, RouteId, StationId, TableId};
+use crate::ids::{DiskHeadId, IdVec, LimiterId, RouteId, StationId, TableId, TurnsId};
 
 /// A storage as one node sees it.
 #[derive(Debug)]
@@ -42,6 +42,24 @@ pub(crate) enum ServiceModel {
     Table(TableId),
     /// The storage is modelled by a disk head.
     DiskHead(DiskHeadId),
+    /// The storage consists of links only, over which requests pass in order of arrival.
+    Turns(TurnsId),
+}
+
+impl ServiceModel {
+    /// Returns the model for requests that something else may slow: they take no turns.
+    pub(crate) fn without_turns(self) -> ServiceModel {
+        match self {
+            ServiceModel::Turns(_) => ServiceModel::None,
+            other => other,
+        }
+    }
+
+    /// Returns the number of parts of a request that end by themselves: its transfer, if it is over a route, and its service.
+    pub(crate) fn parts(self, has_route: bool) -> u8 {
+        let by_itself = !matches!(self, ServiceModel::None | ServiceModel::Turns(_));
+        u8::from(has_route) + u8::from(by_itself)
+    }
 }
 
 /// Alternative routes of a storage's bytes; each request takes one of them.

@@ -96,6 +96,9 @@ impl Jobs {
             cancelled.extend(is.then_some(*activity));
             is
         });
+        for turns in &mut self.loaders.storages.turns {
+            turns.forget(env, |activity| owner.is(*activity, known));
+        }
         let awaited = env.calendar.remove_all(|event| owner.awaits(*event, known));
         for event in awaited {
             self.leave_station(env, event);

@@ -241,7 +241,8 @@ impl Builder<'_> {
         Mount {
             routes: None,
             limiter: None,
-            service: there.service,
+            // A request that the NICs slow does not keep others from the disk.
+            service: there.service.without_turns(),
             station: there.station,
             latency: self.latency(&model, 0.0),
             group: limited.then(|| self.way(route, model.per_stream)),

@@ -156,6 +156,8 @@ impl Builder<'_> {
         Mount {
             group: Some(group),
             routes,
+            // A thread that has no core for its bytes does not keep others from the storage.
+            service: mount.service.without_turns(),
             // If the route is much slower than a core, the time in excess of an undisturbed transfer is waiting for the route.
             alone: if coupled.cpu > coupled.alone / 2.0 { coupled.alone } else { 0.0 },
             ..mount

@@ -7,14 +7,14 @@ use forebay_model::law::Throughput;
 use forebay_model::random::Sampler;
 use forebay_report::{Owner, Part, Resource};
 use forebay_scenario::storage::Bandwidth;
-use forebay_scenario::{Queues, ReadCpu, RequestLimit, RequestPath, Targets};
+use forebay_scenario::{Queues, ReadCpu, RequestLimit, RequestPath, Sharing, Targets};
 
 use super::Builder;
 use crate::env::{Service, Station};
 use crate::ids::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
 use crate::run::resource::Member;
 use crate::storage::{
-    DiskHead, IoQueues, Limiter, Mount, RequestLatency, Routes, ServiceModel, Striped, Table,
+    DiskHead, IoQueues, Limiter, Mount, RequestLatency, Routes, ServiceModel, Striped, Table, Turns,
 };
 
 /// The components that serve a storage's requests and bytes.
@@ -213,9 +213,20 @@ impl Builder<'_> {
         let service = match (model.path.measured(), model.disk_head()) {
             (Some(table), _) => ServiceModel::Table(self.table(owner, table)),
             (None, Some((seek, rate))) => ServiceModel::DiskHead(self.disk_head(owner, seek, rate)),
-            (None, None) => ServiceModel::None,
+            (None, None) => self.turns(model),
         };
         Backend { station, link, write, targets, limiter, service }
+    }
+
+    /// Adds the turns of a storage whose links serve requests in order of arrival; returns no model of service for others.
+    fn turns(&mut self, model: &StorageModel) -> ServiceModel {
+        match model.path.sharing {
+            Sharing::InOrder { in_flight } if model.most().is_finite() => {
+                let turns = &mut self.parts.loaders.storages.turns;
+                ServiceModel::Turns(turns.push(Turns::new(in_flight)))
+            }
+            Sharing::InOrder { .. } | Sharing::Fair => ServiceModel::None,
+        }
     }
 
     /// Adds a disk head.
