@@ -12,8 +12,9 @@ use std::collections::VecDeque;
 use forebay_engine::Time;
 use forebay_scenario::Averaging;
 
-use crate::env::Delay;
-use crate::ids::{DeviceId, IdVec, PartId};
+use super::communicators::Communicators;
+use crate::env::{Delay, Env};
+use crate::ids::{AveragesId, CommunicatorId, DeviceId, IdVec, Ids, PartId};
 
 /// Number of passes over a model's bytes for a learner's correction: it reads its own model, the reference model and the sum
 /// of corrections, and writes its own model and the sum.
@@ -27,23 +28,23 @@ const SHARED_PASSES: f64 = 4.0;
 #[derive(Debug)]
 pub(crate) struct Averages {
     /// Steps from one averaging to the next.
-    pub(crate) period: u64,
+    period: u64,
     /// Whether learners go on training while the reference models are averaged.
-    pub(crate) overlap: bool,
+    overlap: bool,
     /// Time that an averaging takes for each learner on a GPU, besides moving the bytes below [s].
-    pub(crate) latency: f64,
+    latency: f64,
     /// Bytes that a learner's correction moves in the memory of each GPU of a stage, by stage [B].
-    pub(crate) own: IdVec<PartId, f64>,
+    own: IdVec<PartId, f64>,
     /// Time of one update of a GPU's reference model.
-    pub(crate) shared: Delay,
+    shared: Delay,
     /// Number of times that the reference models have been averaged among GPUs.
-    pub(crate) over: u64,
+    over: u64,
     /// Number of learners that have corrected their models since the last average.
-    pub(crate) drawn: u32,
+    drawn: u32,
     /// The learner that was the last one to correct its model for the current average, and when its correction began.
-    pub(crate) last: Option<(DeviceId, Time)>,
+    last: Option<(DeviceId, Time)>,
     /// Learners that wait for the average before their next correction.
-    pub(crate) waiting: VecDeque<DeviceId>,
+    waiting: VecDeque<DeviceId>,
 }
 
 impl Averages {
@@ -69,6 +70,63 @@ impl Averages {
         }
     }
 
+    /// Returns whether learners go on training while the reference models are averaged.
+    pub(crate) fn overlaps(&self) -> bool {
+        self.overlap
+    }
+
+    /// Returns the time of a correction besides moving bytes, where a GPU has `learners` learners [s].
+    pub(crate) fn latency(&self, learners: u32) -> f64 {
+        self.latency * f64::from(learners)
+    }
+
+    /// Returns the bytes that a learner's correction of stage `stage` of its model moves in the memory of each GPU [B].
+    pub(crate) fn bytes_of(&self, stage: PartId) -> f64 {
+        self.own[stage]
+    }
+
+    /// Returns the time of one update of a GPU's reference model.
+    pub(crate) fn update(&self) -> Delay {
+        self.shared
+    }
+
+    /// Returns whether the last average that is due after `steps` steps has been made.
+    pub(crate) fn is_made(&self, steps: u64) -> bool {
+        steps / self.period <= self.over
+    }
+
+    /// Lets learner `d` wait for the average before its next correction.
+    pub(crate) fn add_waiting(&mut self, d: DeviceId) {
+        self.waiting.push_back(d);
+    }
+
+    /// Removes all learners that wait, and returns them, the longest wait first.
+    pub(crate) fn take_waiting(&mut self) -> VecDeque<DeviceId> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Counts the correction that learner `d` began at `start`; returns true if it is the last one of `learners` learners, so that
+    /// the reference models can be averaged.
+    pub(crate) fn add_correction(&mut self, (d, start): (DeviceId, Time), learners: u32) -> bool {
+        self.drawn += 1;
+        let all = self.drawn == learners;
+        if all {
+            self.last = Some((d, start));
+        }
+        all
+    }
+
+    /// Returns the learner that was the last one of `learners` learners to correct its model for the current average, and when its
+    /// correction began; `None` as long as not all have.
+    pub(crate) fn last_correction(&self, learners: u32) -> Option<(DeviceId, Time)> {
+        self.last.filter(|_| self.drawn == learners)
+    }
+
+    /// Ends an average: the reference models of all GPUs are up to date.
+    pub(crate) fn end(&mut self) {
+        (self.over, self.drawn) = (self.over + 1, 0);
+    }
+
     /// Returns the number of steps of each learner that the reference models include.
     pub(super) fn averaged_steps(&self) -> u64 {
         self.over * self.period
@@ -91,5 +149,49 @@ impl Averages {
     /// slowest learner has completed `completed` steps.
     pub(crate) fn rest_after(&self, completed: u64) -> u64 {
         (completed / self.period + 2) * self.period
+    }
+}
+
+impl Communicators {
+    /// Adds the averages of a job copy's models, if it has any, and returns their ids.
+    pub(crate) fn add_averages(&mut self, averages: Option<Averages>) -> Ids<AveragesId> {
+        let first = self.averages.next_id();
+        self.averages.extend(averages);
+        self.averages.ids_from(first)
+    }
+
+    /// Returns the averages of a job copy's models; `None` if its model copies do not average their models.
+    pub(crate) fn averages(&self, of: Ids<AveragesId>) -> Option<&Averages> {
+        self.averages[of].first()
+    }
+
+    /// Returns the averages of a job copy's models, to change them.
+    pub(crate) fn averages_mut(&mut self, of: Ids<AveragesId>) -> Option<&mut Averages> {
+        self.averages[of].first_mut()
+    }
+
+    /// Returns the number of steps of each model copy that the averages `of` include, which is what a checkpoint of them
+    /// contains; `None` if no models are averaged.
+    pub(crate) fn averaged_steps(&self, of: Ids<AveragesId>) -> Option<u64> {
+        self.averages(of).map(Averages::averaged_steps)
+    }
+
+    /// Starts the allreduces of learners' corrections among the GPUs of a job copy with communicators `of`; returns false if there
+    /// are none, because the job copy has a single GPU.
+    pub(crate) fn begin_averages(&mut self, env: &mut Env, of: Ids<CommunicatorId>) -> bool {
+        let all: Vec<CommunicatorId> =
+            of.iter().filter(|c| self.all[*c].averages_models()).collect();
+        for c in &all {
+            self.all[*c].start_all(env.now);
+        }
+        for c in &all {
+            self.begin_next(env, *c);
+        }
+        !all.is_empty()
+    }
+
+    /// Returns whether all allreduces of learners' corrections of a job copy with communicators `of` are over.
+    pub(crate) fn are_averaged(&self, of: Ids<CommunicatorId>) -> bool {
+        self.all[of].iter().filter(|of| of.averages_models()).all(|of| of.is_over())
     }
 }

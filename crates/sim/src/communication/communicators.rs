@@ -20,7 +20,7 @@ use crate::ids::{
 pub(crate) struct Communicators {
     pub(crate) all: IdVec<CommunicatorId, CommunicatorRun>,
     /// The averages of the models of learners.
-    pub(crate) averages: IdVec<AveragesId, Averages>,
+    pub(super) averages: IdVec<AveragesId, Averages>,
     /// The exchanges of job copies with their parameter servers, one for each part of a model.
     pub(crate) servers: IdVec<ServersId, ServerRun>,
     /// The workers of these exchanges, by device; `workers_of` holds those of each device.
@@ -49,12 +49,6 @@ impl Communicators {
     /// Returns the job copy whose ranks are in communicator `c`.
     pub(crate) fn job(&self, c: CommunicatorId) -> JobId {
         self.all[c].job()
-    }
-
-    /// Returns the number of steps of each model copy that the averages `of` include, which is what a checkpoint of them
-    /// contains; `None` if no models are averaged.
-    pub(crate) fn averaged_steps(&self, of: Ids<AveragesId>) -> Option<u64> {
-        self.averages[of].first().map(Averages::averaged_steps)
     }
 
     /// Returns what the exchanges of a job copy with its parameter servers have sent, and its updates; `None` if it has no

@@ -8,16 +8,16 @@ use super::jobs::Jobs;
 use crate::communication::Averages;
 use crate::device::{Device, State};
 use crate::env::{ActivityId, Delay, Env, Event, Notice, broken};
-use crate::ids::{CommunicatorId, DeviceId, JobId, PartId};
+use crate::ids::{DeviceId, JobId, PartId};
 
 impl Jobs {
     /// Returns the averages of the models of job copy `j`; `None` if its model copies do not average their models.
     pub(super) fn averages(&self, j: JobId) -> Option<&Averages> {
-        self.communicators.averages[self.jobs[j].parts.averages].first()
+        self.communicators.averages(self.jobs[j].parts.averages)
     }
 
     fn averages_mut(&mut self, j: JobId) -> Option<&mut Averages> {
-        self.communicators.averages[self.jobs[j].parts.averages].first_mut()
+        self.communicators.averages_mut(self.jobs[j].parts.averages)
     }
 
     /// Begins the wait of device `d`, which has trained for a period, for the average before its own correction; returns false if
@@ -31,7 +31,7 @@ impl Jobs {
     /// learners do not wait for it, or if it is done.
     pub(super) fn begin_own_average_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Device { next, job, .. } = self.devices[d];
-        let waits = self.averages(job).is_some_and(|run| !run.overlap);
+        let waits = self.averages(job).is_some_and(|run| !run.overlaps());
         waits && self.begin_wait_for_average_of(env, d, next + 1)
     }
 
@@ -41,12 +41,12 @@ impl Jobs {
             broken("only learners that average models wait for averages");
             return false;
         };
-        let early = step / run.period > run.over;
-        if early {
-            run.waiting.push_back(d);
+        let waits = !run.is_made(step);
+        if waits {
+            run.add_waiting(d);
             self.begin_averaging(env, d);
         }
-        early
+        waits
     }
 
     /// Records that device `d` averages its model, or waits to do so, from now on.
@@ -66,7 +66,7 @@ impl Jobs {
             return broken("only learners that average models come here");
         };
         let pace = self.devices[d].on_gpu.pace;
-        let latency = Delay::once(run.latency * f64::from(self.jobs[j].learners.number) / pace);
+        let latency = Delay::once(run.latency(self.jobs[j].learners.number) / pace);
         if latency.span.0 == 0 {
             return self.move_model(env, d);
         }
@@ -82,7 +82,7 @@ impl Jobs {
         if device.account.state() != State::Averaging {
             return;
         }
-        let bytes = run.own[PartId::new(device.stage)];
+        let bytes = run.bytes_of(PartId::new(device.stage));
         match self.gpu_of(d).and_then(|gpu| gpu.memory).filter(|_| bytes > 0.0) {
             Some((group, ..)) => {
                 env.network.start(env.now, group, bytes, ActivityId::Average(d));
@@ -105,9 +105,7 @@ impl Jobs {
         let Some(run) = self.averages_mut(j) else {
             return broken("only learners that average models come here");
         };
-        run.drawn += 1;
-        if run.drawn == parties {
-            run.last = Some((d, start));
+        if run.add_correction((d, start), parties) {
             self.average_among_gpus(env, j);
         }
         // If the average takes no time, it is done before the device goes on.
@@ -117,17 +115,8 @@ impl Jobs {
     /// Starts the allreduce of the learners' corrections among the GPUs of job copy `j`, now that all learners have corrected
     /// their models; with a single GPU there is nothing to reduce.
     fn average_among_gpus(&mut self, env: &mut Env, j: JobId) {
-        let all = self.jobs[j].parts.communicators;
-        let averages = |c: &CommunicatorId| self.communicators.all[*c].averages_models();
-        let all: Vec<CommunicatorId> = all.iter().filter(averages).collect();
-        if all.is_empty() {
-            return self.exchanged(env, j);
-        }
-        for c in &all {
-            self.communicators.all[*c].start_all(env.now);
-        }
-        for c in all {
-            self.communicators.begin_next(env, c);
+        if !self.communicators.begin_averages(env, self.jobs[j].parts.communicators) {
+            self.exchanged(env, j);
         }
     }
 
@@ -136,7 +125,7 @@ impl Jobs {
         let Some(run) = self.averages(j) else {
             return broken("only learners that average models come here");
         };
-        let shared = run.shared;
+        let shared = run.update();
         if shared.span.0 == 0 {
             return self.averaged(env, j);
         }
@@ -149,15 +138,14 @@ impl Jobs {
         let Some(run) = self.averages_mut(j) else {
             return broken("only learners that average models come here");
         };
-        let mut waiting = std::mem::take(&mut run.waiting);
+        let mut waiting = run.take_waiting();
         waiting.retain(|d| self.devices[*d].account.state() == State::Averaging);
         // All waits for the average end before a learner begins its next correction.
         for d in &waiting {
             self.settle(*d, env.now);
         }
         if let Some(run) = self.averages_mut(j) {
-            run.over += 1;
-            run.drawn = 0;
+            run.end();
         }
         if !self.jobs[j].finished {
             self.begin_checkpoint_if_due(env, j);
@@ -185,11 +173,10 @@ impl Jobs {
         pieces: &mut Vec<Segment>,
     ) {
         let j = self.devices[d].job;
-        let all = self.averages(j).filter(|run| run.drawn == self.parties(j));
-        let last = match all {
-            Some(run) => run.last,
-            None => self.furthest_behind(d, self.jobs[j].parts.devices).map(|peer| (peer, until)),
-        };
+        let last =
+            self.averages(j).and_then(|run| run.last_correction(self.parties(j))).or_else(|| {
+                self.furthest_behind(d, self.jobs[j].parts.devices).map(|peer| (peer, until))
+            });
         let mut start = since;
         if let Some((peer, began)) = last {
             start = began.clamp(since, until);

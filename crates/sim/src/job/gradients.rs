@@ -6,7 +6,7 @@ use super::jobs::Jobs;
 use super::program::Offered;
 use crate::device::{Device, State};
 use crate::env::{ActivityId, Delay, Env, Event, broken};
-use crate::ids::{CommunicatorId, DeviceId, IdVec, JobId, OfferId};
+use crate::ids::{CommunicatorId, DeviceId, IdVec, OfferId};
 
 impl Jobs {
     /// Offers for reduction the gradients that device `d` has computed in a piece of the step.
@@ -27,7 +27,7 @@ impl Jobs {
     pub(crate) fn collective_over(&mut self, env: &mut Env, c: CommunicatorId, last: bool) {
         let j = self.communicators.job(c);
         if self.averages(j).is_some() && self.communicators.all[c].averages_models() {
-            if last && self.are_averaged(j) {
+            if last && self.communicators.are_averaged(self.jobs[j].parts.communicators) {
                 self.exchanged(env, j);
             }
             return;
@@ -35,12 +35,6 @@ impl Jobs {
         for d in self.communicators.all[c].devices() {
             self.wake_program(env, d);
         }
-    }
-
-    /// Returns whether all collectives that average the models of the learners of job copy `j` are over.
-    fn are_averaged(&self, j: JobId) -> bool {
-        let all = self.communicators.all[self.jobs[j].parts.communicators].iter();
-        all.filter(|of| of.averages_models()).all(|of| of.is_over())
     }
 }
 

@@ -87,9 +87,8 @@ impl Builder<'_> {
         if let Some(ways) = self.sync(&of, copy, (node, device), &whole) {
             ways_of_ranks = Some(ways);
         }
-        let averages = self.parts.communicators.averages.next_id();
-        self.parts.communicators.averages.extend(self.averages(job, node));
-        run.parts.averages = self.parts.communicators.averages.ids_from(averages);
+        let averages = self.averages(job, node);
+        run.parts.averages = self.parts.communicators.add_averages(averages);
         let known = if job.parallelism.is_some() { ways_of_ranks.take() } else { None };
         match self.parallel(&of, copy, (node, device), known.map(|ways| *ways)) {
             None => run.plan.programs = Programs::new(cycle(job), &whole),
