@@ -4,33 +4,42 @@
 use std::collections::VecDeque;
 
 use forebay_engine::Time;
-use forebay_engine::fluid::{GroupId, LinkId};
+use forebay_engine::fluid::{Capacity, GroupId, LinkId};
 use forebay_model::law::Sharing;
-use forebay_report::Occupancy;
+use forebay_report::{LearnersOutcome, Occupancy};
 use forebay_scenario::Kernels;
 
-use crate::ids::{IdVec, KernelsId, PieceId};
+use crate::env::{ActivityId, Env};
+use crate::ids::{DeviceId, IdVec, KernelsId, PieceId, WorkerId};
 
 /// The flows, buffers and occupancy of a GPU that several users share.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     /// Kinds of kernels of a step, which run one after the other.
-    pub(crate) steps: IdVec<KernelsId, Sort>,
+    steps: IdVec<KernelsId, Sort>,
     /// Group of flows for the loader's kernels, and the number of GPUs that they use at once: those of the stage.
-    pub(crate) loader: (GroupId, f64),
-    /// Group of flows for models or gradients that learners move in the GPU's memory, its link, and the link's bandwidth without
-    /// faults [B/s], if that is limited.
-    pub(crate) memory: Option<(GroupId, LinkId, f64)>,
+    loader: (GroupId, f64),
+    memory: Option<GpuMemory>,
     /// Speed of the GPU relative to its speed without faults.
-    pub(crate) pace: f64,
+    pace: f64,
     /// Sums of the learners' gradients, if learners add them up on the GPU.
     pub(crate) sums: Sums,
     /// Buffers for the batches that learners train on; `activations` are buffers for the activations that forward keeps for
     /// backward.
-    pub(crate) inputs: Buffers,
-    pub(crate) activations: Buffers,
+    inputs: Buffers,
+    activations: Buffers,
     /// Part of the GPU that is busy, over time.
-    pub(crate) occupied: Occupied,
+    occupied: Occupied,
+}
+
+/// The memory of a GPU, whose bandwidth is limited.
+#[derive(Debug)]
+pub(crate) struct GpuMemory {
+    /// Group of flows for models or gradients that learners move in it, and its link.
+    pub(crate) group: GroupId,
+    pub(crate) link: LinkId,
+    /// Bandwidth without faults [B/s].
+    pub(crate) bandwidth: f64,
 }
 
 /// Kernels of one kind.
@@ -44,6 +53,100 @@ pub(crate) struct Sort {
 }
 
 impl Gpu {
+    /// Returns a GPU that runs nothing. `steps` are the kinds of kernels of a step; `loader` is the group of flows for the loader's
+    /// kernels, and the number of GPUs that they use at once; `memory` is `None` if its bandwidth is unlimited or unused.
+    pub(crate) fn new(
+        steps: IdVec<KernelsId, Sort>,
+        loader: (GroupId, f64),
+        memory: Option<GpuMemory>,
+        occupied: Occupied,
+    ) -> Gpu {
+        let (inputs, activations) = (Buffers::default(), Buffers::default());
+        Gpu {
+            steps,
+            loader,
+            memory,
+            pace: 1.0,
+            sums: Sums::default(),
+            inputs,
+            activations,
+            occupied,
+        }
+    }
+
+    /// Sets the speed of the GPU relative to its speed without faults.
+    pub(crate) fn set_pace(&mut self, env: &mut Env, pace: f64) {
+        self.pace = pace;
+        if let Some(memory) = &self.memory {
+            let capacity = Capacity::Fixed(memory.bandwidth * pace);
+            env.network.set_capacity(env.now, memory.link, capacity);
+        }
+    }
+
+    /// Begins kernels of kind `kernels` of device `d`, whose step would take `alone` on an otherwise unused GPU [s].
+    pub(crate) fn begin_kernels(
+        &mut self,
+        env: &mut Env,
+        d: DeviceId,
+        (kernels, alone): (KernelsId, f64),
+    ) {
+        let Sort { share, used, group } = self.steps[kernels];
+        self.occupied.enter(env.now, kernels);
+        env.network.start(env.now, group, alone * share * used, ActivityId::Step(d));
+    }
+
+    /// Ends kernels of kind `kernels` of a device; returns the kind that follows in the step, if one does.
+    pub(crate) fn end_kernels(&mut self, now: Time, kernels: KernelsId) -> Option<KernelsId> {
+        self.occupied.leave(now, kernels);
+        Some(kernels + 1).filter(|next| *next < self.steps.next_id())
+    }
+
+    /// Begins a kernel of the loader for worker `w` that takes `seconds` on an otherwise unused GPU without faults.
+    pub(crate) fn begin_loader_kernel(&mut self, env: &mut Env, w: WorkerId, seconds: f64) {
+        self.occupied.begin(env.now);
+        let (group, gpus) = self.loader;
+        env.network.start(env.now, group, seconds / self.pace * gpus, ActivityId::Worker(w));
+    }
+
+    /// Ends a kernel of the loader.
+    pub(crate) fn end_loader_kernel(&mut self, now: Time) {
+        self.occupied.end(now);
+    }
+
+    /// Begins to move `bytes` in the GPU's memory; returns false if that takes no time.
+    pub(crate) fn move_bytes(&self, env: &mut Env, bytes: f64, activity: ActivityId) -> bool {
+        let Some(memory) = self.memory.as_ref().filter(|_| bytes > 0.0) else { return false };
+        env.network.start(env.now, memory.group, bytes, activity);
+        true
+    }
+
+    /// Takes a buffer for a batch.
+    pub(crate) fn take_input(&mut self) {
+        self.inputs.take();
+    }
+
+    /// Frees a batch's buffer.
+    pub(crate) fn free_input(&mut self) {
+        self.inputs.leave();
+    }
+
+    /// Takes a buffer for the activations of a step.
+    pub(crate) fn take_activations(&mut self) {
+        self.activations.take();
+    }
+
+    /// Frees the buffer of a step's activations.
+    pub(crate) fn free_activations(&mut self) {
+        self.activations.leave();
+    }
+
+    /// Adds how the GPU was used to `outcome`.
+    pub(crate) fn add_to(&self, outcome: &mut LearnersOutcome) {
+        outcome.occupancy += self.occupied.seconds;
+        outcome.inputs = outcome.inputs.max(self.inputs.made);
+        outcome.activations = outcome.activations.max(self.activations.made);
+    }
+
     /// Ends all use of the GPU and frees all buffers.
     pub(crate) fn clear(&mut self, now: Time) {
         self.occupied.clear(now);
@@ -67,6 +170,7 @@ pub(crate) struct Occupied {
     mutual: Option<f64>,
     /// Time of the last change; `None` before the first one.
     since: Option<Time>,
+    /// Time spent at each level of occupancy, up to the last change.
     seconds: Occupancy,
 }
 
@@ -85,31 +189,31 @@ impl Occupied {
     }
 
     /// Records that one learner begins kernels of kind `sort`.
-    pub(crate) fn enter(&mut self, now: Time, sort: KernelsId) {
+    fn enter(&mut self, now: Time, sort: KernelsId) {
         self.pass(now);
         self.sorts[sort].1 += 1;
     }
 
     /// Records that one learner's kernels of kind `sort` end.
-    pub(crate) fn leave(&mut self, now: Time, sort: KernelsId) {
+    fn leave(&mut self, now: Time, sort: KernelsId) {
         self.pass(now);
         self.sorts[sort].1 -= 1;
     }
 
     /// Records that a kernel of the loader begins.
-    pub(crate) fn begin(&mut self, now: Time) {
+    fn begin(&mut self, now: Time) {
         self.pass(now);
         self.loader.1 += 1;
     }
 
     /// Records that a kernel of the loader ends.
-    pub(crate) fn end(&mut self, now: Time) {
+    fn end(&mut self, now: Time) {
         self.pass(now);
         self.loader.1 -= 1;
     }
 
     /// Ends all kernels.
-    pub(super) fn clear(&mut self, now: Time) {
+    fn clear(&mut self, now: Time) {
         self.pass(now);
         self.loader.1 = 0;
         self.sorts.iter_mut().for_each(|(_, number)| *number = 0);
@@ -126,40 +230,31 @@ impl Occupied {
         let used = (learners + part(&self.loader)).min(1.0);
         self.seconds.add(used, now.since(since).seconds());
     }
-
-    /// Returns the time spent at each level of occupancy, up to the last change.
-    pub(crate) fn seconds(&self) -> Occupancy {
-        self.seconds
-    }
 }
 
 /// Buffers of one kind.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Buffers {
+struct Buffers {
     used: u32,
+    /// Number of buffers, used or free: the maximum that was ever used at once.
     made: u32,
 }
 
 impl Buffers {
     /// Takes a buffer; allocates one if none is free.
-    pub(crate) fn take(&mut self) {
+    fn take(&mut self) {
         self.used += 1;
         self.made = self.made.max(self.used);
     }
 
     /// Gives a buffer back.
-    pub(crate) fn leave(&mut self) {
+    fn leave(&mut self) {
         self.used -= 1;
     }
 
     /// Gives all buffers back.
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.used = 0;
-    }
-
-    /// Returns the number of buffers, used or free: the maximum that was ever used at once.
-    pub(crate) fn made(&self) -> u32 {
-        self.made
     }
 }
 
@@ -172,7 +267,7 @@ pub(crate) struct Sums {
     over: u32,
     busy: bool,
     /// Pieces whose sums wait for compression; the first one is being compressed.
-    pub(crate) compressing: VecDeque<u32>,
+    compressing: VecDeque<u32>,
 }
 
 impl Sums {
@@ -185,9 +280,9 @@ impl Sums {
         self.made[at] += 1;
     }
 
-    /// Returns the piece whose sum can begin now: all `learners` have computed their gradients of it, and no other sum is in
-    /// progress.
-    pub(crate) fn next(&mut self, learners: u32) -> Option<u32> {
+    /// Begins the sum of the next piece, and returns the piece, if all `learners` have computed their gradients of it and no other
+    /// sum is in progress.
+    pub(crate) fn begin_next(&mut self, learners: u32) -> Option<u32> {
         let made = self.made.get(PieceId::new(self.over)).is_some_and(|made| *made == learners);
         let begins = made && !self.busy;
         self.busy |= begins;
@@ -204,6 +299,22 @@ impl Sums {
         piece
     }
 
+    /// Queues the sum of piece `piece` for compression; returns true if its compression begins now.
+    pub(crate) fn queue_compression(&mut self, piece: u32) -> bool {
+        self.compressing.push_back(piece);
+        self.compressing.len() == 1
+    }
+
+    /// Returns the piece whose sum is being compressed, if there is one.
+    pub(crate) fn compressing(&self) -> Option<u32> {
+        self.compressing.front().copied()
+    }
+
+    /// Ends the compression in progress, and returns its piece; that of the next piece begins.
+    pub(crate) fn end_compression(&mut self) -> Option<u32> {
+        self.compressing.pop_front()
+    }
+
     /// Begins a new step; sums of the step before may still wait for compression.
     fn restart(&mut self) {
         (self.over, self.busy) = (0, false);
@@ -211,7 +322,7 @@ impl Sums {
     }
 
     /// Forgets all gradients and sums.
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.restart();
         self.compressing.clear();
     }
@@ -228,8 +339,8 @@ mod tests {
         buffers.take();
         buffers.leave();
         buffers.take();
-        assert_eq!(buffers.made(), 2);
+        assert_eq!(buffers.made, 2);
         buffers.take();
-        assert_eq!(buffers.made(), 3);
+        assert_eq!(buffers.made, 3);
     }
 }

@@ -12,7 +12,7 @@ use forebay_metrics::Segment;
 use crate::ids::{JobId, KernelsId, LoaderId};
 
 pub(crate) use account::{Account, State};
-pub(crate) use gpu::{Buffers, Gpu, Occupied, Sort, Sums};
+pub(crate) use gpu::{Gpu, GpuMemory, Occupied, Sort};
 pub(crate) use trainer::{CoreThreads, CpuThreads, LaunchRun, Launching, Trainer};
 
 /// An accelerator: one pipeline stage of one model copy.

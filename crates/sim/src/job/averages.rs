@@ -83,11 +83,9 @@ impl Jobs {
             return;
         }
         let bytes = run.bytes_of(PartId::new(device.stage));
-        match self.gpu_of(d).and_then(|gpu| gpu.memory).filter(|_| bytes > 0.0) {
-            Some((group, ..)) => {
-                env.network.start(env.now, group, bytes, ActivityId::Average(d));
-            }
-            None => self.drawn(env, d),
+        let gpu = self.gpu_of(d);
+        if !gpu.is_some_and(|gpu| gpu.move_bytes(env, bytes, ActivityId::Average(d))) {
+            self.drawn(env, d);
         }
     }
 

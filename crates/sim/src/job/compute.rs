@@ -2,14 +2,14 @@
 //! If the device computes during host-side work, a step takes the longer of the two times.
 
 use forebay_engine::Time;
-use forebay_engine::fluid::{Capacity, GroupId};
+use forebay_engine::fluid::GroupId;
 use forebay_metrics::Segment;
 use forebay_model::random::Purpose;
 use forebay_report::{Cause, StallCause};
 use forebay_scenario::BatchInterval;
 
 use super::jobs::Jobs;
-use crate::device::{CoreThreads, CpuThreads, Gpu, Launching, OnGpu, Sort, State};
+use crate::device::{CoreThreads, CpuThreads, Gpu, Launching, OnGpu, State};
 use crate::env::{ActivityId, Cores, Delay, Env, Event, Notice, Waiting, broken};
 use crate::ids::{DeviceId, Ids, KernelsId, StationId, TrainerId};
 
@@ -141,10 +141,7 @@ impl Jobs {
     pub(crate) fn set_pace(&mut self, env: &mut Env, d: DeviceId, pace: f64) {
         self.devices[d].on_gpu.pace = pace;
         let Some(gpu) = self.gpu_of(d) else { return };
-        gpu.pace = pace;
-        if let Some((_, link, bandwidth)) = gpu.memory {
-            env.network.set_capacity(env.now, link, Capacity::Fixed(bandwidth * pace));
-        }
+        gpu.set_pace(env, pace);
     }
 
     /// Returns the speed of the slowest GPU of `devices`, relative to its speed without faults.
@@ -164,7 +161,7 @@ impl Jobs {
     pub(super) fn hold_input(&mut self, d: DeviceId) {
         let held = std::mem::replace(&mut self.devices[d].input.holds_input, true);
         if let (false, Some(gpu)) = (held, self.gpu_of(d)) {
-            gpu.inputs.take();
+            gpu.take_input();
         }
     }
 
@@ -176,7 +173,7 @@ impl Jobs {
         }
         let held = std::mem::replace(&mut device.input.holds_input, false);
         if let (true, Some(gpu)) = (held, self.gpu_of(d)) {
-            gpu.inputs.leave();
+            gpu.free_input();
         }
     }
 
@@ -185,7 +182,7 @@ impl Jobs {
         let device = &mut self.devices[d];
         (device.on_gpu.alone, device.on_gpu.kernels) = (delay.span.seconds(), KernelsId::default());
         if let Some(gpu) = self.gpu_of(d) {
-            gpu.activations.take();
+            gpu.take_activations();
         }
         self.begin_kernels(env, d);
     }
@@ -196,9 +193,7 @@ impl Jobs {
         let Some(gpu) = self.gpu_of(d) else {
             return broken("kernels run on a GPU that is simulated as shared");
         };
-        let Sort { share, used, group } = gpu.steps[kernels];
-        gpu.occupied.enter(env.now, kernels);
-        env.network.start(env.now, group, alone * share * used, ActivityId::Step(d));
+        gpu.begin_kernels(env, d, (kernels, alone));
     }
 
     /// Ends the current kind of kernels of device `d`, or its step on cores.
@@ -206,12 +201,12 @@ impl Jobs {
         let device = &mut self.devices[d];
         let (busy, kernels) = (device.account.state() == State::Busy, device.on_gpu.kernels);
         let Some(gpu) = self.gpu_of(d) else { return self.stepped(env, d) };
-        gpu.occupied.leave(env.now, kernels);
-        if busy && kernels + 1 < gpu.steps.next_id() {
-            self.devices[d].on_gpu.kernels = kernels + 1;
+        // A device whose job has ended runs no further kernels.
+        if let Some(next) = gpu.end_kernels(env.now, kernels).filter(|_| busy) {
+            self.devices[d].on_gpu.kernels = next;
             return self.begin_kernels(env, d);
         }
-        gpu.activations.leave();
+        gpu.free_activations();
         self.stepped(env, d);
     }
 }

@@ -77,14 +77,11 @@ impl Jobs {
         let Some(gpu) = self.gpu_of(d) else {
             return broken("learners that sum gradients share a GPU");
         };
-        let Some(piece) = gpu.sums.next(learners) else { return };
-        let memory = gpu.memory;
+        let Some(piece) = gpu.sums.begin_next(learners) else { return };
         let bytes = self.offered(d, piece).bytes * f64::from(learners + 1);
-        match memory.filter(|_| bytes > 0.0) {
-            Some((group, ..)) => {
-                env.network.start(env.now, group, bytes, ActivityId::Sum(d));
-            }
-            None => self.summed(env, d),
+        let gpu = self.gpu_of(d);
+        if !gpu.is_some_and(|gpu| gpu.move_bytes(env, bytes, ActivityId::Sum(d))) {
+            self.summed(env, d);
         }
     }
 
@@ -108,14 +105,13 @@ impl Jobs {
         let Some(gpu) = self.gpu_of(d) else {
             return broken("learners that sum gradients share a GPU");
         };
-        gpu.sums.compressing.push_back(piece);
-        if gpu.sums.compressing.len() == 1 {
+        if gpu.sums.queue_compression(piece) {
             self.compress_next(env, d);
         }
     }
 
     fn compress_next(&mut self, env: &mut Env, d: DeviceId) {
-        let next = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.front().copied());
+        let next = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing());
         if let Some(piece) = next {
             let delay = Delay::once(self.offered(d, piece).compress / self.devices[d].on_gpu.pace);
             env.after(delay, Event::Waited(ActivityId::Sum(d)));
@@ -140,7 +136,7 @@ impl Jobs {
 
     /// Ends a compression on the GPU of device `d`, which then exchanges the piece.
     pub(crate) fn compressed(&mut self, env: &mut Env, d: DeviceId) {
-        let piece = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.pop_front());
+        let piece = self.gpu_of(d).and_then(|gpu| gpu.sums.end_compression());
         if let Some(piece) = piece {
             self.begin_exchange_of(env, d, self.offered(d, piece).exchange);
             self.compress_next(env, d);

@@ -91,9 +91,7 @@ impl Jobs {
         gpus.peek()?;
         let mut outcome = job.learners.outcome();
         for gpu in gpus {
-            outcome.occupancy += gpu.occupied.seconds();
-            outcome.inputs = outcome.inputs.max(gpu.inputs.made());
-            outcome.activations = outcome.activations.max(gpu.activations.made());
+            gpu.add_to(&mut outcome);
         }
         Some(outcome)
     }

@@ -461,10 +461,8 @@ impl Loaders {
         let Some(gpu) = gpus.shared(worker.item.sequence, 0).filter(|_| seconds > 0.0) else {
             return true;
         };
-        gpu.occupied.begin(env.now);
-        let ((group, gpus), seconds) = (gpu.loader, seconds / gpu.pace);
+        gpu.begin_loader_kernel(env, w, seconds);
         self.enter(env, w, Phase::OnGpu, Cause::Decode);
-        env.network.start(env.now, group, seconds * gpus, ActivityId::Worker(w));
         false
     }
 
@@ -473,7 +471,7 @@ impl Loaders {
         let worker = &self.workers[w];
         let gpus = &mut self.loaders[worker.loader].gpus;
         if let Some(gpu) = gpus.shared(worker.item.sequence, 0) {
-            gpu.occupied.end(now);
+            gpu.end_loader_kernel(now);
         }
     }
 }

@@ -11,7 +11,7 @@ use forebay_scenario::{Job, Kernels, Queues};
 use super::Builder;
 use super::mount::Backend;
 use super::sync::LinkPlace;
-use crate::device::{Buffers, Gpu, Occupied, Sort, Sums};
+use crate::device::{Gpu, GpuMemory, Occupied, Sort};
 use crate::env::{Cores, Delay, Service, Station};
 use crate::ids::{CacheId, GpuId, IdVec, JobId, PageCacheId, StationId};
 use crate::run::resource::Member;
@@ -260,26 +260,17 @@ impl Builder<'_> {
         };
         let steps = kernels.iter().map(&mut sort).collect();
         let of_loader = job.kernel().map_or(1.0, |kernel| kernel.occupancy);
-        Gpu {
-            steps,
-            loader: (self.group(&[link], of_loader * gpus), gpus),
-            memory: self.gpu_memory(job),
-            pace: 1.0,
-            sums: Sums::default(),
-            inputs: Buffers::default(),
-            activations: Buffers::default(),
-            occupied: Occupied::new(kernels, of_loader),
-        }
+        let loader = (self.group(&[link], of_loader * gpus), gpus);
+        Gpu::new(steps, loader, self.gpu_memory(job), Occupied::new(kernels, of_loader))
     }
 
-    /// Returns the group of flows of models or gradients that learners move in a GPU's memory; `None` if that bandwidth is
-    /// unlimited or unused.
-    fn gpu_memory(&mut self, job: &Job) -> Option<(GroupId, LinkId, f64)> {
+    /// Returns a GPU's memory, in which learners move models or gradients; `None` if its bandwidth is unlimited or unused.
+    fn gpu_memory(&mut self, job: &Job) -> Option<GpuMemory> {
         let bandwidth = self.here().gpu_memory_bandwidth;
         let used = job.uses_gpu_memory() && bandwidth.is_finite();
         used.then(|| {
             let link = self.own_link(Resource::node(Part::GpuMemory), bandwidth);
-            (self.group(&[link], f64::INFINITY), link, bandwidth)
+            GpuMemory { group: self.group(&[link], f64::INFINITY), link, bandwidth }
         })
     }
 
