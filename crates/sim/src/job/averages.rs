@@ -1,9 +1,5 @@
 //! Learners that average their models: waits, corrections, and the averages among GPUs.
 
-use forebay_engine::Time;
-use forebay_metrics::Segment;
-use forebay_report::{Cause, StallCause};
-
 use super::jobs::Jobs;
 use crate::communication::Averages;
 use crate::device::{Device, State};
@@ -99,7 +95,7 @@ impl Jobs {
         self.settle(d, env.now);
         self.devices[d].account.begin(env.now, State::Idle);
         self.trace_device(env, d, "waiting");
-        let parties = self.parties(j);
+        let parties = self.jobs[j].devices_in_use();
         let Some(run) = self.averages_mut(j) else {
             return broken("only learners that average models come here");
         };
@@ -154,33 +150,5 @@ impl Jobs {
             }
         }
         self.resume_learners(env, j);
-    }
-
-    /// Returns the number of devices that take part in an average of job copy `j`.
-    fn parties(&self, j: JobId) -> u32 {
-        self.jobs[j].models() * self.jobs[j].stages()
-    }
-
-    /// Appends to `pieces` the causes of the wait of device `d` for an average. Until the last learner began its correction, the
-    /// device waited for this learner, and after that for communication. As long as learners have not made their corrections, the
-    /// device waits for the one that is furthest behind.
-    pub(super) fn average_causes(
-        &self,
-        d: DeviceId,
-        (since, until): (Time, Time),
-        pieces: &mut Vec<Segment>,
-    ) {
-        let j = self.devices[d].job;
-        let last =
-            self.averages(j).and_then(|run| run.last_correction(self.parties(j))).or_else(|| {
-                self.furthest_behind(d, self.jobs[j].parts.devices).map(|peer| (peer, until))
-            });
-        let mut start = since;
-        if let Some((peer, began)) = last {
-            start = began.clamp(since, until);
-            self.wait_for_rank(d, peer, (since, start), pieces);
-        }
-        let cause = StallCause::own(Cause::Communication);
-        pieces.push(Segment { start, end: until, cause });
     }
 }

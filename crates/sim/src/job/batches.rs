@@ -114,7 +114,7 @@ impl Jobs {
         let (since, step, j) = (device.account.clock(), device.next, device.job);
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
-        self.starving_causes((w, slept), (since, env.now), &mut segments);
+        self.causes().of_batch((w, slept), (since, env.now), &mut segments);
         segments.iter().rev().for_each(|piece| self.charge(d, piece.end, piece.cause));
         self.trace_causes(env, d, &segments);
         if self.jobs[j].parts.devices.len() > 1 {

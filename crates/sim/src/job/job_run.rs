@@ -110,6 +110,11 @@ impl JobRun {
         self.plan.stage_times.len().max(1) as u32
     }
 
+    /// Returns the number of devices of the model copies that are in use.
+    pub(super) fn devices_in_use(&self) -> u32 {
+        self.models() * self.stages()
+    }
+
     /// Remembers that the batch of `model` in `step` lacks `missing` samples.
     pub(super) fn add_smaller(&mut self, model: u32, step: u64, missing: u64) {
         self.open.smaller.push(SmallerBatch { model, step, missing });

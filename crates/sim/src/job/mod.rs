@@ -2,6 +2,7 @@
 
 mod averages;
 mod batches;
+mod causes;
 mod compute;
 mod gradients;
 mod job_run;
