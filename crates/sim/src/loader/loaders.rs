@@ -204,7 +204,7 @@ impl Loaders {
     }
 
     /// Stops worker `w`; its current item is lost.
-    pub(crate) fn stop_worker(&mut self, env: &mut Env, w: WorkerId) {
+    pub(super) fn stop_worker(&mut self, env: &mut Env, w: WorkerId) {
         self.note(env, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
         self.shards[w] = Default::default();
         if let Some(threads) = self.threads.get_mut(w) {

@@ -8,18 +8,20 @@ mod pacing;
 mod prefetch;
 mod ranges;
 mod read;
+mod restart;
 mod service;
 mod stages;
 mod worker;
 mod workers;
 
-pub(crate) use lineage::{Lineage, Passed};
+pub(crate) use lineage::Lineage;
 pub(crate) use loader_run::{
     Caches, Features, LoaderGpus, LoaderPlace, LoaderProgress, LoaderRun, LoaderStages, Pacing,
     Waiters,
 };
 pub(crate) use loaders::Loaders;
 pub(crate) use ranges::{Fetch, Fetches};
+pub(crate) use restart::{Cursor, InitialLoader};
 pub(crate) use stages::StageRun;
-pub(crate) use worker::{Draw, Item, Work, Worker};
+pub(crate) use worker::{Draw, Work, Worker};
 pub(crate) use workers::Team;

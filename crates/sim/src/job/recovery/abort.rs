@@ -1,10 +1,10 @@
 //! Ends all activities in progress of a job copy at once, because one of its nodes failed. The cores, slots and bandwidth that
 //! the job copy held pass to other activities, and none of the job copy's scheduled events happens later.
 
-use super::checkpoint::Write;
+use super::tables::Recoveries;
 use crate::communication::Communicators;
 use crate::env::{ActivityId, Env, Event};
-use crate::ids::{Ids, JobId, Parts, Slab, WorkerId, WriteId};
+use crate::ids::{Ids, JobId, Parts, WorkerId};
 use crate::job::jobs::Jobs;
 use crate::loader::{Fetches, Worker};
 
@@ -35,7 +35,9 @@ impl Owner {
             ActivityId::Communicator(c) => world.communicators.job(c) == self.job,
             ActivityId::Message(m) => world.communicators.job_of_message(m) == self.job,
             ActivityId::Checkpoint(c) => self.parts.checkpoints.contains(c),
-            ActivityId::Write(w) => self.parts.checkpoints.contains(world.writes[w].checkpoint),
+            ActivityId::Write(w) => {
+                self.parts.checkpoints.contains(world.recoveries.checkpoint_of(w))
+            }
             ActivityId::ReadBack(f) => self.parts.failures.contains(f),
             ActivityId::Averaged(j) => j == self.job,
             // Copies end before the job copy trains, and a restart must still come.
@@ -67,7 +69,7 @@ impl Owner {
 struct Owners<'a> {
     fetches: &'a Fetches,
     communicators: &'a Communicators,
-    writes: &'a Slab<WriteId, Write>,
+    recoveries: &'a Recoveries,
 }
 
 impl Jobs {
@@ -78,7 +80,7 @@ impl Jobs {
         let known = Owners {
             fetches: &self.loaders.fetches,
             communicators: &self.communicators,
-            writes: &self.recoveries.writes,
+            recoveries: &self.recoveries,
         };
         for station in &mut env.stations {
             station.queue.forget(now, |waiting| owner.is(waiting.activity, known));

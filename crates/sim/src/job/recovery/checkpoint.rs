@@ -13,7 +13,7 @@ use forebay_report::{Cause, RecoveryOutcome, StallCause};
 use forebay_scenario::{Every, WhenBusy};
 
 use super::state::JobState;
-use super::tables::Recoveries;
+use super::tables::{Recoveries, RecoveryRun};
 use crate::device::{Device, State};
 use crate::env::{ActivityId, Delay, Env, Event, broken};
 use crate::ids::{CheckpointId, DeviceId, JobId, RecoveryId, Slab, WriteId};
@@ -22,8 +22,8 @@ use crate::job::jobs::Jobs;
 /// The checkpoints of a job copy.
 #[derive(Debug)]
 pub(crate) struct CheckpointRun {
-    pub(in crate::job) job: JobId,
-    pub(in crate::job) recovery: RecoveryId,
+    job: JobId,
+    recovery: RecoveryId,
     settings: CheckpointSettings,
     /// Time at which the next checkpoint is due, if checkpoints are periodic in time; otherwise `due_steps` is the number of
     /// steps after which it is due.
@@ -79,18 +79,18 @@ impl CheckpointRun {
     }
 
     /// Returns whether the job waits for a checkpoint.
-    pub(in crate::job) fn is_waited_for(&self) -> bool {
+    pub(super) fn is_waited_for(&self) -> bool {
         self.waits.is_some()
     }
 
     /// Returns the time since when the job has waited for a checkpoint; `None` if it does not wait.
-    pub(in crate::job) fn waited_for_since(&self) -> Option<Time> {
+    pub(super) fn waited_for_since(&self) -> Option<Time> {
         self.waits
     }
 
     /// Schedules the next checkpoint one interval later, counted from `now`, when training goes on, or from the `steps` complete
     /// steps of the last state.
-    pub(in crate::job) fn schedule(&mut self, now: Time, steps: u64) {
+    pub(super) fn schedule(&mut self, now: Time, steps: u64) {
         match self.settings.every {
             Every::Seconds(seconds) => self.due = now + Span::from_seconds(seconds),
             Every::Steps(every) => self.due_steps = steps.saturating_add(every),
@@ -113,26 +113,25 @@ impl CheckpointRun {
     }
 
     /// Cancels all checkpoints that are not yet written; the transfers of `writes` have been cancelled.
-    pub(in crate::job) fn abandon(&mut self, writes: &mut Slab<WriteId, Write>) {
+    pub(super) fn abandon(&mut self, writes: &mut Slab<WriteId, Write>) {
         self.pending.drain(..).for_each(|w| writes.remove(w));
         (self.copying, self.waits, self.postponed) = (None, None, false);
         self.backlog.clear();
     }
 
     /// Adds checkpoint `w` to those that are not yet written.
-    fn push(&mut self, w: WriteId, books: &mut RecoveryOutcome) {
+    fn push(&mut self, w: WriteId, recovery: &mut RecoveryRun) {
         self.pending.push_back(w);
         if self.settings.asynchronous {
             let pending = self.pending.len() as u64;
             self.backlog.push(pending);
-            books.backlog = books.backlog.max(pending);
-            let held = StatePart::most_on_a_node(&self.settings.writers) * pending as f64;
-            books.backlog_bytes = books.backlog_bytes.max(held);
+            let each = StatePart::most_on_a_node(&self.settings.writers);
+            recovery.note_backlog(pending, each * pending as f64);
         }
     }
 
     /// Records in `books` the checkpoints that are not written when the run ends, and how their number grew.
-    pub(in crate::job) fn close(&self, books: &mut RecoveryOutcome) {
+    pub(super) fn close(&self, books: &mut RecoveryOutcome) {
         let begun = self.backlog.len();
         books.unwritten = self.pending.len() as u64;
         books.backlog_half_way = self.backlog.get(begun / 2).copied().unwrap_or(0);
@@ -180,7 +179,7 @@ impl Jobs {
         let (j, begun) = (checkpoint.job, checkpoint.waits.unwrap_or(env.now));
         let pause = checkpoint.settings.pause;
         let recovery = checkpoint.recovery;
-        self.recoveries.all[recovery].begun.push(begun.seconds());
+        self.recoveries.all[recovery].note_begun(begun);
         let saved = Saved { begun, ..Saved::new(self.state(j, self.steps_to_save(j)), env.now) };
         self.recoveries.checkpoints[c].copying = Some((saved, env.now));
         if pause.span.0 > 0 {
@@ -188,7 +187,7 @@ impl Jobs {
             env.after(pause, Event::Waited(ActivityId::Checkpoint(c)));
             return true;
         }
-        self.write_checkpoint(env, c);
+        self.recoveries.write_checkpoint(env, c);
         self.recoveries.checkpoints[c].is_waited_for()
     }
 
@@ -204,83 +203,20 @@ impl Jobs {
     /// Ends the pause in which the state of a job copy was copied, and begins to write it.
     pub(crate) fn checkpoint_paused(&mut self, env: &mut Env, c: CheckpointId) {
         let since = self.recoveries.checkpoints[c].waits;
-        self.write_checkpoint(env, c);
+        self.recoveries.write_checkpoint(env, c);
         if let (Some(since), false) = (since, self.recoveries.checkpoints[c].is_waited_for()) {
             self.end_checkpoint_wait(env, c, since);
         }
     }
 
-    /// Begins to write the state that was copied aside, or queues it behind checkpoints that are not yet written, and decides
-    /// whether the job copy waits for it.
-    fn write_checkpoint(&mut self, env: &mut Env, c: CheckpointId) {
-        let all = &mut self.recoveries;
-        let checkpoint = &mut all.checkpoints[c];
-        let Some((mut saved, since)) = checkpoint.copying.take() else {
-            return broken("a state is copied aside before it is written");
-        };
-        saved.ready = env.now;
-        checkpoint.schedule(env.now, saved.state.steps);
-        let w = all.writes.add(Write { checkpoint: c, saved, since, left: 0 });
-        checkpoint.push(w, &mut all.all[checkpoint.recovery].books);
-        if checkpoint.settings.asynchronous {
-            checkpoint.waits = None;
-        }
-        if checkpoint.settings.when_busy != WhenBusy::Queue || checkpoint.pending.len() == 1 {
-            self.begin_write(env, w);
-        }
-    }
-
-    /// Begins the transfers of checkpoint `w`.
-    fn begin_write(&mut self, env: &mut Env, w: WriteId) {
-        let c = self.recoveries.writes[w].checkpoint;
-        let checkpoint = &mut self.recoveries.checkpoints[c];
-        let settings = &checkpoint.settings;
-        let left = StatePart::move_all(&settings.writers, env, ActivityId::Write(w));
-        self.recoveries.writes[w].left = left;
-        if left > 0 {
-            return self.recoveries.begin_writing(env.now, c);
-        }
-        if !settings.asynchronous {
-            checkpoint.waits = None;
-        }
-        self.end_write(env, w);
-    }
-
-    /// Ends one transfer of checkpoint `w`.
+    /// Ends one transfer of checkpoint `w`; after the last one, training that waited for it goes on.
     #[cold]
     pub(crate) fn checkpoint_moved(&mut self, env: &mut Env, w: WriteId) {
-        let write = &mut self.recoveries.writes[w];
-        write.left -= 1;
-        if write.left > 0 {
-            return;
-        }
-        let c = write.checkpoint;
-        let checkpoint = &mut self.recoveries.checkpoints[c];
-        match checkpoint.waits {
-            Some(since) if checkpoint.postponed => {
-                self.end_write(env, w);
-                self.begin_postponed(env, c, since);
-            }
-            Some(since) if !checkpoint.settings.asynchronous => {
-                checkpoint.waits = None;
-                checkpoint.schedule(env.now, write.saved.state.steps);
-                write.saved.ready = env.now;
-                self.end_write(env, w);
-                self.end_checkpoint_wait(env, c, since);
-            }
-            // Training goes on, or waits while a later state is copied aside.
-            Some(_) | None => self.end_write(env, w),
-        }
-    }
-
-    /// Ends checkpoint `w`, which is written, and begins the next one in the queue.
-    fn end_write(&mut self, env: &mut Env, w: WriteId) {
-        let c = self.recoveries.writes[w].checkpoint;
-        self.recoveries.saved(env.now, w);
-        let checkpoint = &self.recoveries.checkpoints[c];
-        let next = checkpoint.pending.front().copied();
-        if let Some(next) = next.filter(|_| checkpoint.settings.when_busy == WhenBusy::Queue) {
-            self.begin_write(env, next);
+        let c = self.recoveries.checkpoint_of(w);
+        match self.recoveries.end_transfer(env, w) {
+            Some(Written::Before(since)) => self.begin_postponed(env, c, since),
+            Some(Written::Awaited(since)) => self.end_checkpoint_wait(env, c, since),
+            None => {}
         }
     }
 
@@ -292,9 +228,8 @@ impl Jobs {
             checkpoint.waits = None;
             return;
         }
-        let books = &mut self.recoveries.all[checkpoint.recovery].books;
-        books.postponed += 1;
-        books.postponed_seconds += env.now.since(since).seconds();
+        let recovery = &mut self.recoveries.all[checkpoint.recovery];
+        recovery.note_postponed(env.now.since(since));
         if !self.copy_state(env, c) {
             self.end_checkpoint_wait(env, c, since);
         }
@@ -349,22 +284,22 @@ impl Jobs {
 
 /// The state from which a job copy would restart.
 #[derive(Debug, Clone, Default)]
-pub(in crate::job) struct Saved {
-    pub(in crate::job) state: JobState,
+pub(super) struct Saved {
+    pub(super) state: JobState,
     /// Time when the job copy was in this state; `ready` is the time when training went on from there.
-    pub(in crate::job) begun: Time,
-    pub(in crate::job) ready: Time,
+    pub(super) begun: Time,
+    pub(super) ready: Time,
 }
 
 impl Saved {
     /// Returns a saved state that needs no writing: the state at `now`.
-    pub(in crate::job) fn new(state: JobState, now: Time) -> Saved {
+    pub(super) fn new(state: JobState, now: Time) -> Saved {
         Saved { state, begun: now, ready: now }
     }
 
     /// Returns the waits of a device that restarts from this state at `now`, one after the other, each with its end: they begin
     /// at the end of its last step. A state whose copy had to wait may contain steps that ended after it was due.
-    pub(in crate::job) fn waits(&self, now: Time) -> [(Time, Cause); 3] {
+    pub(super) fn waits(&self, now: Time) -> [(Time, Cause); 3] {
         [(self.begun, Cause::Fault), (self.ready, Cause::Checkpoint), (now, Cause::Fault)]
     }
 }
@@ -381,18 +316,14 @@ pub(crate) struct StatePart {
 
 impl StatePart {
     /// Begins to move `parts`; returns the number of transfers in progress.
-    pub(in crate::job) fn move_all(
-        parts: &[StatePart],
-        env: &mut Env,
-        activity: ActivityId,
-    ) -> u32 {
+    pub(super) fn move_all(parts: &[StatePart], env: &mut Env, activity: ActivityId) -> u32 {
         let ways = parts.iter().filter_map(|part| Some((part.way?, part.bytes)));
         let flows = ways.map(|(way, bytes)| env.network.start(env.now, way, bytes, activity));
         flows.count() as u32
     }
 
     /// Returns the bytes of the node with the most [B].
-    pub(in crate::job) fn most_on_a_node(parts: &[StatePart]) -> f64 {
+    fn most_on_a_node(parts: &[StatePart]) -> f64 {
         let mut nodes = BTreeMap::<u32, f64>::new();
         parts.iter().for_each(|part| *nodes.entry(part.node).or_default() += part.bytes);
         nodes.into_values().fold(0.0, f64::max)
@@ -401,13 +332,13 @@ impl StatePart {
 
 /// A checkpoint whose state is kept until it is written.
 #[derive(Debug)]
-pub(in crate::job) struct Write {
-    pub(in crate::job) checkpoint: CheckpointId,
-    pub(in crate::job) saved: Saved,
+pub(super) struct Write {
+    checkpoint: CheckpointId,
+    saved: Saved,
     /// Time when its state began to be copied aside or, without a pause, to be written.
-    pub(in crate::job) since: Time,
+    since: Time,
     /// Number of its transfers in progress; 0 while it waits for its turn.
-    pub(in crate::job) left: u32,
+    left: u32,
 }
 
 /// A storage that checkpoints are written to: one that all nodes share, or one inside node `node`.
@@ -419,7 +350,7 @@ pub(crate) struct WritePlace {
 
 /// The number of job copies that transfer checkpoints to one place, and how long two or more did so at once.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::job) struct WriteOverlap {
+pub(super) struct WriteOverlap {
     copies: u32,
     /// Time until `since` in which two or more did so.
     together: Span,
@@ -440,9 +371,91 @@ impl WriteOverlap {
     }
 }
 
+/// A checkpoint for which training waited has been written.
+enum Written {
+    /// Training has waited since then for a later one, which could not begin before.
+    Before(Time),
+    /// Training has waited since then for this one.
+    Awaited(Time),
+}
+
 impl Recoveries {
+    /// Returns the checkpoints to which checkpoint `w`, which is not yet written, belongs.
+    pub(super) fn checkpoint_of(&self, w: WriteId) -> CheckpointId {
+        self.writes[w].checkpoint
+    }
+
+    /// Begins to write the state that was copied aside, or queues it behind checkpoints that are not yet written, and decides
+    /// whether the job copy waits for it.
+    fn write_checkpoint(&mut self, env: &mut Env, c: CheckpointId) {
+        let checkpoint = &mut self.checkpoints[c];
+        let Some((mut saved, since)) = checkpoint.copying.take() else {
+            return broken("a state is copied aside before it is written");
+        };
+        saved.ready = env.now;
+        checkpoint.schedule(env.now, saved.state.steps);
+        let w = self.writes.add(Write { checkpoint: c, saved, since, left: 0 });
+        checkpoint.push(w, &mut self.all[checkpoint.recovery]);
+        if checkpoint.settings.asynchronous {
+            checkpoint.waits = None;
+        }
+        if checkpoint.settings.when_busy != WhenBusy::Queue || checkpoint.pending.len() == 1 {
+            self.begin_write(env, w);
+        }
+    }
+
+    /// Begins the transfers of checkpoint `w`.
+    fn begin_write(&mut self, env: &mut Env, w: WriteId) {
+        let c = self.writes[w].checkpoint;
+        let checkpoint = &mut self.checkpoints[c];
+        let settings = &checkpoint.settings;
+        let left = StatePart::move_all(&settings.writers, env, ActivityId::Write(w));
+        self.writes[w].left = left;
+        if left > 0 {
+            return self.begin_writing(env.now, c);
+        }
+        if !settings.asynchronous {
+            checkpoint.waits = None;
+        }
+        self.end_write(env, w);
+    }
+
+    /// Ends one transfer of checkpoint `w`. After the last one, the checkpoint is written; returns whether training waited for that.
+    fn end_transfer(&mut self, env: &mut Env, w: WriteId) -> Option<Written> {
+        let write = &mut self.writes[w];
+        write.left -= 1;
+        if write.left > 0 {
+            return None;
+        }
+        let checkpoint = &mut self.checkpoints[write.checkpoint];
+        let written = match checkpoint.waits {
+            Some(since) if checkpoint.postponed => Some(Written::Before(since)),
+            Some(since) if !checkpoint.settings.asynchronous => {
+                checkpoint.waits = None;
+                checkpoint.schedule(env.now, write.saved.state.steps);
+                write.saved.ready = env.now;
+                Some(Written::Awaited(since))
+            }
+            // Training goes on, or waits while a later state is copied aside.
+            Some(_) | None => None,
+        };
+        self.end_write(env, w);
+        written
+    }
+
+    /// Ends checkpoint `w`, which is written, and begins the next one in the queue.
+    fn end_write(&mut self, env: &mut Env, w: WriteId) {
+        let c = self.writes[w].checkpoint;
+        self.save(env.now, w);
+        let checkpoint = &self.checkpoints[c];
+        let next = checkpoint.pending.front().copied();
+        if let Some(next) = next.filter(|_| checkpoint.settings.when_busy == WhenBusy::Queue) {
+            self.begin_write(env, next);
+        }
+    }
+
     /// Records that a job copy transfers checkpoints `c` from `now` on, unless it does so already.
-    pub(in crate::job) fn begin_writing(&mut self, now: Time, c: CheckpointId) {
+    fn begin_writing(&mut self, now: Time, c: CheckpointId) {
         let checkpoint = &mut self.checkpoints[c];
         if checkpoint.transfers.is_some() {
             return;
@@ -456,21 +469,19 @@ impl Recoveries {
     }
 
     /// Records that a job copy does not transfer checkpoints `c` any more, if it did.
-    pub(in crate::job) fn end_writing(&mut self, now: Time, c: CheckpointId) {
+    pub(super) fn end_writing(&mut self, now: Time, c: CheckpointId) {
         let checkpoint = &mut self.checkpoints[c];
         let Some((since, together)) = checkpoint.transfers.take() else { return };
         if checkpoint.settings.shared.is_empty() {
             return;
         }
-        let books = &mut self.all[checkpoint.recovery].books;
-        books.transfer_seconds += now.since(since).seconds();
         let mut longest = 0.0_f64;
         for (place, before) in checkpoint.settings.shared.iter().zip(together) {
             let overlap = self.overlaps.entry(*place).or_default();
             longest = longest.max(overlap.together(now).seconds() - before.seconds());
             overlap.change(now, -1);
         }
-        books.overlap_seconds += longest;
+        self.all[checkpoint.recovery].note_transfers(now.since(since), longest);
     }
 
     /// Counts the transfers that are in progress when the run ends.
@@ -481,7 +492,7 @@ impl Recoveries {
     }
 
     /// Makes the written state `w` the state from which its job copy would restart, unless a newer one is.
-    pub(in crate::job) fn saved(&mut self, now: Time, w: WriteId) {
+    fn save(&mut self, now: Time, w: WriteId) {
         let Write { checkpoint: c, ref mut saved, since, .. } = self.writes[w];
         let saved = std::mem::take(saved);
         self.writes.remove(w);
@@ -490,16 +501,9 @@ impl Recoveries {
         if checkpoint.pending.is_empty() {
             self.end_writing(now, c);
         }
-        let checkpoint = &self.checkpoints[c];
-        let of = checkpoint.recovery;
-        let recovery = &mut self.all[of];
-        recovery.books.checkpoints += 1;
-        recovery.books.written +=
-            checkpoint.settings.writers.iter().map(|of| of.bytes).sum::<f64>();
-        recovery.books.writing_seconds += now.since(since).seconds();
-        if saved.state.steps >= recovery.saved.state.steps {
-            recovery.saved = saved;
-        }
-        self.record_progress(of);
+        let CheckpointRun { recovery, ref settings, .. } = self.checkpoints[c];
+        let bytes = settings.writers.iter().map(|of| of.bytes).sum::<f64>();
+        self.all[recovery].note_written(saved, bytes, now.since(since));
+        self.record_progress(recovery);
     }
 }

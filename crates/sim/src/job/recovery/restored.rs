@@ -1,106 +1,85 @@
-//! The state of loaders that a restart restores, and the samples of the epoch that are read again after it.
+//! What restarts restore of each loader, and the samples of the epoch that are read again after them.
 
 use std::ops::Range;
 
 use forebay_engine::Time;
-use forebay_metrics::{Polling, Requests, StageBuffer, Tuner};
 use forebay_report::SampleCounts;
 use forebay_scenario::Resume;
 
-use super::state::Cursor;
-use super::tables::{FailureRun, RecoveryRun};
-use crate::ids::{FailuresId, LoaderId};
-use crate::job::jobs::Jobs;
-use crate::loader::{Item, LoaderProgress, LoaderRun};
+use crate::ids::LoaderId;
+use crate::loader::{Cursor, InitialLoader, Loaders};
 
 /// A loader's initial state, to which restarts restore it, and counts of the work that failures threw away.
 #[derive(Debug)]
 pub(crate) struct Restored {
-    pub(in crate::job) stages: Vec<StageBuffer<Item>>,
-    pub(in crate::job) requests: Option<Box<Requests>>,
-    pub(in crate::job) polling: Option<Box<Polling>>,
-    pub(in crate::job) tuner: Option<Box<Tuner>>,
+    initial: InitialLoader,
     /// Number of samples in the queue at the start; `quota` is the number of samples to be read in addition.
-    pub(in crate::job) prefill: u64,
-    pub(in crate::job) quota: u64,
+    prefill: u64,
+    quota: u64,
     /// Number of samples that left the queue and do not count towards the position in the reading order, because they came again
     /// after a failure.
-    pub(in crate::job) base: u64,
+    base: u64,
     /// Position up to which samples had left the queue before, so that they are not fresh when they come again.
-    pub(in crate::job) known: u64,
-    pub(in crate::job) counts: SampleCounts,
+    known: u64,
+    /// The work that failures threw away.
+    counts: SampleCounts,
 }
 
 impl Restored {
-    /// Returns the initial state of `loader`, with the buffers `stages` and with `prefill` samples in its queue.
-    pub(crate) fn new(
-        stages: Vec<StageBuffer<Item>>,
-        loader: &LoaderRun,
-        prefill: u64,
-    ) -> Restored {
+    /// Returns the state of loader `l` before it reads, with `prefill` samples in its queue.
+    pub(crate) fn new(loaders: &Loaders, l: LoaderId, prefill: u64) -> Restored {
         Restored {
-            stages,
-            requests: loader.requests.clone(),
-            polling: loader.pacing.polling.clone(),
-            tuner: loader.pacing.tuner.clone(),
+            initial: loaders.initial(l),
             prefill,
-            quota: loader.progress.quota,
+            quota: loaders[l].progress.quota,
             base: 0,
             known: 0,
             counts: SampleCounts::default(),
         }
     }
-}
 
-impl Jobs {
-    /// Lets loader `l` of the job copy of failures `f` read again from the saved state on; all its buffers are empty then.
-    pub(in crate::job) fn restore_loader(&mut self, now: Time, f: FailuresId, l: LoaderId) {
-        let FailureRun { job, recovery, settings, .. } = &self.recoveries.failures[f];
-        let job = &self.jobs[*job];
-        let RecoveryRun { saved, restored, .. } = &mut self.recoveries.all[*recovery];
-        let loader = &mut self.loaders[l];
-        let cursor = &saved.state.cursors[l];
-        let kept = match settings.resume {
-            Resume::Position => cursor.clone(),
-            Resume::Epoch => {
-                let (index, nodes) = (loader.place.rank as usize, u64::from(loader.place.loaders));
-                settings.epoch.start_of(cursor, index, nodes)
-            }
-        };
-        // Workers that get requests for samples of shards take the next samples of their shards, whatever their turns are.
-        let by_sample = loader.source.layout.is_by_sample();
-        let begun = if by_sample { kept.begun } else { kept.begun.renumbered() };
-        if let Some(lineage) = &mut loader.lineage {
-            lineage.restart(&kept.passed);
-            lineage.renumber(&begun.trained());
-        }
-        // The repeated samples may need one batch more than the samples that they are added to.
-        let more = settings.epoch.batches(saved.state.steps..job.plan.goal.steps);
-        let of = &mut restored[l];
-        of.counts.dropped += loader.progress.in_progress;
-        // Samples in the queue at the start were not read; those that were not trained on are read now.
-        let read = kept.passed.samples.count();
-        of.counts.started += loader.progress.started - read;
-        let all = of.quota.saturating_add(of.prefill).saturating_sub(kept.samples);
-        let coming = all.max(more.saturating_mul(job.plan.batch));
-        let quota = read.saturating_add(coming);
-        loader.progress = LoaderProgress { started: read, ..LoaderProgress::new(quota) };
-        of.counts.cleared += loader.queue.clear(now, coming);
-        of.base = loader.queue.passed() - kept.samples;
-        of.known = of.known.max(cursor.samples);
-        loader.requests.clone_from(&of.requests);
-        loader.pacing.polling.clone_from(&of.polling);
-        loader.pacing.tuner.clone_from(&of.tuner);
-        if let Some(requests) = &mut loader.requests {
-            requests.resume(kept.batches, begun);
-            requests.extend(kept.batches.saturating_add(more));
-        }
-        if loader.requests.is_none() || !by_sample {
-            loader.source.restart(kept.passed.samples);
-        }
-        for (s, stage) in loader.stages.all.iter().zip(&of.stages) {
-            self.loaders.stages[s].buffer = stage.clone().coming(coming);
-        }
+    /// Returns the number of samples that left the queue and came again after a failure.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Returns how many of the last `taken` samples had not come before; `passed` is the number of all samples that have left the
+    /// queue so far.
+    pub(super) fn fresh(&self, passed: u64, taken: u64) -> u64 {
+        let position = passed - self.base;
+        position.saturating_sub(self.known.max(position - taken))
+    }
+
+    /// Makes all samples fresh again.
+    pub(super) fn forget_known(&mut self) {
+        self.known = 0;
+    }
+
+    /// Adds the samples that failures threw away to `counts`.
+    pub(super) fn count(&self, counts: &mut SampleCounts) {
+        counts.started += self.counts.started;
+        counts.dropped += self.counts.dropped;
+        counts.cleared += self.counts.cleared;
+    }
+
+    /// Lets the loader `l` read again from `kept` on. The saved state has trained on `saved` of its samples; `more` batches of `batch`
+    /// samples are to come at least.
+    pub(super) fn restore(
+        &mut self,
+        now: Time,
+        (loaders, l): (&mut Loaders, LoaderId),
+        (saved, kept): (u64, Cursor),
+        (more, batch): (u64, u64),
+    ) {
+        let all = self.quota.saturating_add(self.prefill).saturating_sub(kept.samples);
+        let coming = all.max(more.saturating_mul(batch));
+        let samples = kept.samples;
+        let (thrown, passed) = loaders.restart(now, l, &self.initial, kept, (coming, more));
+        self.counts.started += thrown.started;
+        self.counts.dropped += thrown.dropped;
+        self.counts.cleared += thrown.cleared;
+        self.base = passed - samples;
+        self.known = self.known.max(saved);
     }
 }
 
@@ -126,7 +105,7 @@ pub(crate) struct EpochRun {
 impl EpochRun {
     /// Returns the position of loader number `index` of `loaders` before the epoch of its saved position `saved`. The samples
     /// that the loader has handed out in that epoch are read again.
-    pub(in crate::job) fn start_of(&self, saved: &Cursor, index: usize, loaders: u64) -> Cursor {
+    pub(super) fn start_of(&self, saved: &Cursor, index: usize, loaders: u64) -> Cursor {
         let (begin, epoch) = (self.begin_of(saved, index, loaders), saved.batches / self.batches);
         // Samples left over from the epoch before, which were read at the same time, come first.
         let passed = saved.passed.below(begin);
@@ -166,7 +145,7 @@ impl EpochRun {
 
     /// Returns the number of steps on repeated samples if the job restarts with its loaders at the positions `saved`: the maximum
     /// over its loaders.
-    pub(in crate::job) fn steps_again(&self, saved: &[Cursor], resume: Resume) -> u64 {
+    pub(super) fn steps_again(&self, saved: &[Cursor], resume: Resume) -> u64 {
         if resume == Resume::Position {
             return 0;
         }
@@ -183,7 +162,7 @@ impl EpochRun {
     }
 
     /// Returns the number of batches that all model copies of a loader take in `steps`.
-    pub(in crate::job) fn batches(&self, steps: Range<u64>) -> u64 {
+    pub(super) fn batches(&self, steps: Range<u64>) -> u64 {
         let until = |steps: u64| match steps.checked_sub(1) {
             Some(last) => ((last as f64 / self.interval).floor() as u64).saturating_add(1),
             None => 0,

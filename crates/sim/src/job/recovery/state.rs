@@ -1,22 +1,22 @@
 //! The state of a job copy that a checkpoint saves and a restart restores.
 
-use forebay_metrics::BegunEpochs;
 use forebay_report::ParallelOutcome;
 
+use super::tables::RecoveryRun;
 use crate::communication::Clocks;
 use crate::ids::{DeviceId, Ids, JobId, LoaderId, RangeVec};
 use crate::job::job_run::JobRun;
 use crate::job::jobs::Jobs;
-use crate::loader::Passed;
+use crate::loader::Cursor;
 
 /// The state of a job copy after some of its steps.
 #[derive(Debug, Clone, Default)]
-pub(in crate::job) struct JobState {
+pub(super) struct JobState {
     /// Number of complete steps; `fresh` is the number of fresh samples that they trained on.
-    pub(in crate::job) steps: u64,
+    pub(super) steps: u64,
     fresh: u64,
     /// Number of these steps that repeated earlier steps.
-    pub(in crate::job) replayed: u64,
+    pub(super) replayed: u64,
     /// Number of complete steps of each model copy, if each trains by itself.
     own: Vec<u64>,
     /// For each device, the number of samples that its current batch lacks; it matters if the device keeps this batch for
@@ -27,19 +27,7 @@ pub(in crate::job) struct JobState {
     /// Progress of the exchanges between ranks.
     clocks: Clocks,
     /// Position of each loader.
-    pub(in crate::job) cursors: RangeVec<LoaderId, Cursor>,
-}
-
-/// The samples of a loader that steps have trained on, or that its circular queue has lost.
-#[derive(Debug, Clone, Default)]
-pub(in crate::job) struct Cursor {
-    /// Number of samples; `batches` is the number of batches, if the loader counts batches.
-    pub(in crate::job) samples: u64,
-    pub(in crate::job) batches: u64,
-    /// The samples one by one, if the job may fail.
-    pub(in crate::job) passed: Passed,
-    /// The batches of the epochs that are not over, if the loader makes batches on request.
-    pub(in crate::job) begun: BegunEpochs,
+    pub(super) cursors: RangeVec<LoaderId, Cursor>,
 }
 
 impl JobState {
@@ -79,7 +67,7 @@ impl JobRun {
 
 impl Jobs {
     /// Returns the state of job copy `j` after `steps` steps.
-    pub(in crate::job) fn state(&mut self, j: JobId, steps: u64) -> JobState {
+    pub(super) fn state(&mut self, j: JobId, steps: u64) -> JobState {
         let cursors = self.cursors(j);
         let job = &self.jobs[j];
         let recovery = self.recoveries.of(job.parts.recoveries);
@@ -88,7 +76,7 @@ impl Jobs {
         JobState {
             steps,
             fresh: job.steps.fresh_in(steps) - self.ahead(j),
-            replayed: recovery.map_or(0, |recovery| recovery.replayed),
+            replayed: recovery.map_or(0, RecoveryRun::replayed),
             own: job.tally.own_steps().to_vec(),
             missing: devices.iter().map(|device| device.input.missing).collect(),
             sent: job.spread.books,
@@ -98,8 +86,8 @@ impl Jobs {
     }
 
     /// Sets job copy `j`, which has nothing in progress, back to `state`. Its loaders begin to read again only with
-    /// [`Jobs::restore_loader`].
-    pub(in crate::job) fn restore(&mut self, j: JobId, state: &JobState) {
+    /// [`Recoveries::restore_loader`](super::Recoveries::restore_loader).
+    pub(super) fn restore(&mut self, j: JobId, state: &JobState) {
         let job = &mut self.jobs[j];
         job.steps.roll_back(state.steps, state.fresh, job.start);
         job.tally.restart(&state.own);
@@ -127,19 +115,7 @@ impl Jobs {
         };
         let averaged = self.communicators.averaged_steps(job.parts.averages);
         let steps = |model| job.saved_steps(averaged, model);
-        let cursor = |l: LoaderId| {
-            let loader = &mut self.loaders[l];
-            let lineage = loader.lineage.as_mut();
-            let passed = lineage.map_or_else(Passed::default, |lineage| lineage.settle(steps));
-            let requests = loader.requests.as_mut();
-            let begun = requests.and_then(|requests| requests.begun(passed.turns()));
-            Cursor {
-                samples: loader.queue.passed() - recovery.restored[l].base,
-                batches: loader.requests.as_ref().map_or(0, |requests| requests.taken()),
-                passed,
-                begun: begun.unwrap_or_default(),
-            }
-        };
+        let cursor = |l: LoaderId| self.loaders.cursor(l, recovery.base_of(l), steps);
         let all = job.parts.loaders.iter().map(cursor);
         let mut cursors = RangeVec::new(job.parts.loaders.start, all);
         for device in &mut self.devices[job.parts.devices] {

@@ -2,124 +2,50 @@
 
 use std::collections::BTreeMap;
 
-use forebay_engine::Time;
-use forebay_model::random::{Purpose, failed_node, time_to_failure};
-use forebay_report::{RecoveryOutcome, SampleCounts};
-use forebay_scenario::{FailureTimes, Resume};
+use forebay_engine::{Span, Time};
+use forebay_report::{Cause, RecoveryOutcome, SampleCounts};
 
-use super::checkpoint::{CheckpointRun, Saved, StatePart, Write, WriteOverlap, WritePlace};
-use super::restored::{EpochRun, Restored};
-use crate::env::{Delay, Env, Event, broken};
+use super::checkpoint::{CheckpointRun, Saved, Write, WriteOverlap, WritePlace};
+use super::failures::FailureRun;
+use super::restored::Restored;
+use super::state::JobState;
+use crate::env::Env;
 use crate::ids::{
-    CheckpointId, FailuresId, IdVec, Ids, JobId, LoaderId, Parts, RangeVec, RecoveryId, Slab,
-    WriteId,
+    CheckpointId, FailuresId, IdVec, Ids, LoaderId, Parts, RangeVec, RecoveryId, Slab, WriteId,
 };
+use crate::loader::{Cursor, Loaders};
 
 /// The owner of checkpoints and failures.
 #[derive(Debug, Default)]
 pub(crate) struct Recoveries {
     /// The saved states of job copies that have checkpoints or failures.
-    pub(crate) all: IdVec<RecoveryId, RecoveryRun>,
-    pub(crate) checkpoints: IdVec<CheckpointId, CheckpointRun>,
+    pub(super) all: IdVec<RecoveryId, RecoveryRun>,
+    pub(super) checkpoints: IdVec<CheckpointId, CheckpointRun>,
     /// Checkpoints that are not yet written.
-    pub(in crate::job) writes: Slab<WriteId, Write>,
-    pub(crate) failures: IdVec<FailuresId, FailureRun>,
+    pub(super) writes: Slab<WriteId, Write>,
+    pub(super) failures: IdVec<FailuresId, FailureRun>,
     /// Overlap of the job copies that write checkpoints, by place.
-    pub(in crate::job) overlaps: BTreeMap<WritePlace, WriteOverlap>,
+    pub(super) overlaps: BTreeMap<WritePlace, WriteOverlap>,
 }
 
 /// The last saved state of a job copy, and what its checkpoints and failures cost.
 #[derive(Debug)]
 pub(crate) struct RecoveryRun {
     /// The state from which the job copy would restart.
-    pub(in crate::job) saved: Saved,
+    saved: Saved,
     /// The state in which the job copy began to train, from which it restarts if no checkpoint is left.
     initial: Saved,
     /// Largest number of steps of any saved state so far.
     furthest: u64,
-    pub(in crate::job) books: RecoveryOutcome,
+    books: RecoveryOutcome,
     /// Times at which checkpoints began, in order [s].
-    pub(in crate::job) begun: Vec<f64>,
+    begun: Vec<f64>,
     /// Initial state of each loader, for restarts.
-    pub(in crate::job) restored: RangeVec<LoaderId, Restored>,
+    restored: RangeVec<LoaderId, Restored>,
     /// Number of steps, done and still to be done, that repeat earlier steps because epochs begin again after failures.
-    pub(in crate::job) replayed: u64,
+    replayed: u64,
     /// Time of the last restart.
-    pub(in crate::job) resumed: Time,
-}
-
-/// How the nodes of a job copy fail.
-#[derive(Debug)]
-pub(crate) struct FailureRun {
-    pub(in crate::job) job: JobId,
-    pub(in crate::job) recovery: RecoveryId,
-    pub(in crate::job) settings: FailureSettings,
-    /// Number of parts of the last checkpoint that are being read back; `reading` is the time when that began.
-    pub(in crate::job) unread: u32,
-    pub(in crate::job) reading: Time,
-    /// Number of failures of each node.
-    number: Vec<u64>,
-    /// Time since when the job has been down, and time when it will restart or begin to read the checkpoint back; `None` while
-    /// the job is up.
-    pub(in crate::job) down: Option<(Time, Time)>,
-    pub(in crate::job) failures_without_progress: u32,
-    /// Number of samples that the first loader had handed out before the last checkpointed epoch began.
-    begun: u64,
-}
-
-/// When the nodes of a job copy fail, and how the job copy restarts.
-#[derive(Debug)]
-pub(crate) struct FailureSettings {
-    pub(crate) when: FailureTimes,
-    /// Node that fails at each of [`FailureTimes::At`]; empty if each is drawn.
-    pub(crate) nodes: Vec<u32>,
-    /// For each node, whether its failure destroys a part of each checkpoint; empty if no failure does.
-    pub(crate) loses: Vec<bool>,
-    pub(crate) restart: f64,
-    /// The parts of a checkpoint that nodes or parameter servers read before the job trains again; empty if none are read.
-    pub(crate) readers: Vec<StatePart>,
-    pub(crate) resume: Resume,
-    /// The size of an epoch, and whether the goal is a number of epochs.
-    pub(crate) epoch: EpochRun,
-}
-
-impl FailureRun {
-    /// Returns the failures of job copy `job`, which is on `nodes` nodes that fail, before the first one.
-    pub(crate) fn new(
-        job: JobId,
-        recovery: RecoveryId,
-        settings: FailureSettings,
-        nodes: u32,
-    ) -> FailureRun {
-        FailureRun {
-            job,
-            recovery,
-            settings,
-            unread: 0,
-            reading: Time::ZERO,
-            number: vec![0; nodes as usize],
-            down: None,
-            failures_without_progress: 0,
-            begun: 0,
-        }
-    }
-
-    /// Returns the node that fails at time number `number` of those that the scenario gives.
-    fn node(&self, env: &Env, number: usize) -> u32 {
-        self.settings.nodes.get(number).copied().unwrap_or_else(|| {
-            let owner = self.job.number().into();
-            let mut generator = env.streams.at(Purpose::FailedNode, owner, number as u64, 0);
-            failed_node(self.number.len() as u32, &mut generator)
-        })
-    }
-
-    /// Returns the number of failures whose times the scenario gives.
-    fn planned(&self) -> u64 {
-        match &self.settings.when {
-            FailureTimes::At(times) => times.len() as u64,
-            FailureTimes::Random { .. } => 0,
-        }
-    }
+    resumed: Time,
 }
 
 impl RecoveryRun {
@@ -138,31 +64,142 @@ impl RecoveryRun {
     }
 
     /// Saves the state in which the job copy begins to train for the first time.
-    pub(in crate::job) fn begin(&mut self, initial: Saved) {
+    fn begin(&mut self, initial: Saved) {
         (self.saved, self.initial) = (initial.clone(), initial);
     }
 
-    /// Makes the job copy restart from step 0, since a failed node had a part of each checkpoint.
-    pub(in crate::job) fn lose_checkpoints(&mut self) {
-        if self.saved.state.steps > 0 {
+    /// Returns the number of steps of the state from which the job copy would restart.
+    pub(super) fn saved_steps(&self) -> u64 {
+        self.saved.state.steps
+    }
+
+    /// Returns the position of each loader in the state from which the job copy would restart.
+    pub(super) fn saved_cursors(&self) -> &[Cursor] {
+        self.saved.state.cursors.as_slice()
+    }
+
+    /// Returns the state from which the job copy would restart.
+    pub(super) fn saved_state(&self) -> &JobState {
+        &self.saved.state
+    }
+
+    /// Returns the waits of a device that restarts from the saved state at `now`, one after the other, each with its end.
+    pub(super) fn waits(&self, now: Time) -> [(Time, Cause); 3] {
+        self.saved.waits(now)
+    }
+
+    /// Returns the number of steps, done and still to be done, that repeat earlier steps.
+    pub(super) fn replayed(&self) -> u64 {
+        self.replayed
+    }
+
+    /// Lets the job copy repeat `again` steps after those that the saved state repeats; returns the numbers of repeated steps before
+    /// and now.
+    pub(super) fn replay(&mut self, again: u64) -> (u64, u64) {
+        let replayed = self.saved.state.replayed + again;
+        (std::mem::replace(&mut self.replayed, replayed), replayed)
+    }
+
+    /// Records that a checkpoint began at `begun`.
+    pub(super) fn note_begun(&mut self, begun: Time) {
+        self.begun.push(begun.seconds());
+    }
+
+    /// Records that a checkpoint had to wait for `wait` until the one before was written.
+    pub(super) fn note_postponed(&mut self, wait: Span) {
+        self.books.postponed += 1;
+        self.books.postponed_seconds += wait.seconds();
+    }
+
+    /// Records that `pending` checkpoints are not yet written, for which a node keeps up to `bytes` [B].
+    pub(super) fn note_backlog(&mut self, pending: u64, bytes: f64) {
+        self.books.backlog = self.books.backlog.max(pending);
+        self.books.backlog_bytes = self.books.backlog_bytes.max(bytes);
+    }
+
+    /// Records that checkpoints were transferred for `time`, and other job copies' with them for `overlap` [s].
+    pub(super) fn note_transfers(&mut self, time: Span, overlap: f64) {
+        self.books.transfer_seconds += time.seconds();
+        self.books.overlap_seconds += overlap;
+    }
+
+    /// Records that a checkpoint of `bytes` [B] was written in `time`. Its state `saved` becomes the one from which the job copy would
+    /// restart, unless a newer one is.
+    pub(super) fn note_written(&mut self, saved: Saved, bytes: f64, time: Span) {
+        self.books.checkpoints += 1;
+        self.books.written += bytes;
+        self.books.writing_seconds += time.seconds();
+        if saved.state.steps >= self.saved.state.steps {
+            self.saved = saved;
+        }
+    }
+
+    /// Returns the position of each loader in the state that has just been saved if that is progress: it has more steps than any
+    /// state saved before.
+    pub(super) fn note_progress(&mut self) -> Option<&[Cursor]> {
+        let more = self.saved.state.steps > self.furthest;
+        self.furthest = self.furthest.max(self.saved.state.steps);
+        more.then(|| self.saved_cursors())
+    }
+
+    /// Records a failure. If it `loses` the checkpoints, because the node had a part of each, the job copy restarts from step 0.
+    pub(super) fn note_failure(&mut self, loses: bool) {
+        self.books.failures += 1;
+        if loses && self.saved.state.steps > 0 {
             self.saved = self.initial.clone();
             self.books.from_start += 1;
             // All samples are fresh again.
-            self.restored.iter_mut().for_each(|loader| loader.known = 0);
+            self.restored.iter_mut().for_each(Restored::forget_known);
         }
+    }
+
+    /// Records that nodes read a checkpoint of `bytes` [B] back in `time`.
+    pub(super) fn note_read_back(&mut self, bytes: f64, time: Span) {
+        self.books.read_backs += 1;
+        self.books.read_back += bytes;
+        self.books.reading_seconds += time.seconds();
+    }
+
+    /// Records that the job copy trains again from `now` on.
+    pub(super) fn note_restart(&mut self, now: Time) {
+        self.resumed = now;
+    }
+
+    /// Lets loader `l` read again from the saved state on; all its buffers are empty then. The job has `goal` steps of `batch` samples.
+    pub(super) fn restore_loader(
+        &mut self,
+        now: Time,
+        failures: &FailureRun,
+        (loaders, l): (&mut Loaders, LoaderId),
+        (goal, batch): (u64, u64),
+    ) {
+        let saved = &self.saved.state.cursors[l];
+        let kept = failures.kept(saved, loaders[l].place);
+        // The repeated samples may need one batch more than the samples that they are added to.
+        let more = failures.batches(self.saved.state.steps..goal);
+        self.restored[l].restore(now, (loaders, l), (saved.samples, kept), (more, batch));
+    }
+
+    /// Returns the number of samples that left the queue of loader `l` and do not count towards its position, because they came again
+    /// after a failure.
+    pub(super) fn base_of(&self, l: LoaderId) -> u64 {
+        self.restored[l].base()
     }
 
     /// Returns how many of the last `taken` samples of loader `l` had not come before; `passed` is the number of all
     /// samples that have left the loader's queue so far.
     pub(in crate::job) fn fresh(&self, l: LoaderId, passed: u64, taken: u64) -> u64 {
-        let of = &self.restored[l];
-        let position = passed - of.base;
-        position.saturating_sub(of.known.max(position - taken))
+        self.restored[l].fresh(passed, taken)
     }
 
-    /// Counts the time lost by a failure at `failed`: all time after the last saved step, which ended at `end`, except for the
-    /// time that training waited for the checkpoint of that step.
-    pub(in crate::job) fn lose(&mut self, failed: Time, end: Time) {
+    /// Counts what a failure at `failed` cost: the time until the restart at `until`, and all time after the last saved step, which
+    /// ended at `end`, except for the time that training waited for the checkpoint of that step.
+    pub(super) fn lose(&mut self, (failed, until): (Time, Time), end: Time) {
+        self.count_lost(failed, end);
+        self.books.down_seconds += until.since(failed).seconds();
+    }
+
+    fn count_lost(&mut self, failed: Time, end: Time) {
         let Saved { begun, ready, ref state } = self.saved;
         if state.steps == 0 && self.books.from_start > 0 {
             // All work since the start is lost, including what earlier failures had left.
@@ -178,15 +215,58 @@ impl RecoveryRun {
 
     /// Adds the samples that failures threw away to `counts`.
     pub(in crate::job) fn count(&self, counts: &mut SampleCounts) {
-        for loader in self.restored.as_slice() {
-            counts.started += loader.counts.started;
-            counts.dropped += loader.counts.dropped;
-            counts.cleared += loader.counts.cleared;
-        }
+        self.restored.as_slice().iter().for_each(|loader| loader.count(counts));
     }
 }
 
 impl Recoveries {
+    /// Adds what a job copy needs to be checkpointed and to restart after failures, and records it in the `parts` of the job copy.
+    pub(crate) fn add(
+        &mut self,
+        parts: &mut Parts,
+        recovery: Option<RecoveryRun>,
+        (checkpoint, failures): (Option<CheckpointRun>, Option<FailureRun>),
+    ) {
+        let of = (self.all.next_id(), self.checkpoints.next_id(), self.failures.next_id());
+        self.all.extend(recovery);
+        self.checkpoints.extend(checkpoint);
+        self.failures.extend(failures);
+        parts.recoveries = self.all.ids_from(of.0);
+        parts.checkpoints = self.checkpoints.ids_from(of.1);
+        parts.failures = self.failures.ids_from(of.2);
+    }
+
+    /// Returns the id of the recovery that is added next.
+    pub(crate) fn next_id(&self) -> RecoveryId {
+        self.all.next_id()
+    }
+
+    /// Begins the checkpoints and failures of a job copy, which begins to train for the first time in the state `initial`.
+    pub(super) fn begin(&mut self, env: &mut Env, of: Parts, initial: Saved) {
+        for recovery in &mut self.all[of.recoveries] {
+            recovery.begin(initial.clone());
+        }
+        for checkpoint in &mut self.checkpoints[of.checkpoints] {
+            checkpoint.schedule(env.now, 0);
+        }
+        for f in of.failures {
+            self.begin_failures(env, f);
+        }
+    }
+
+    /// Lets loader `l` of the job copy of failures `f` read again from the saved state on. The job has `goal` steps of `batch`
+    /// samples.
+    pub(super) fn restore_loader(
+        &mut self,
+        now: Time,
+        f: FailuresId,
+        loader: (&mut Loaders, LoaderId),
+        plan: (u64, u64),
+    ) {
+        let failures = &self.failures[f];
+        self.all[failures.recovery()].restore_loader(now, failures, loader, plan);
+    }
+
     /// Returns the recovery of a job copy; `None` if the job copy has neither checkpoints nor failures.
     #[inline]
     pub(in crate::job) fn of(&self, recoveries: Ids<RecoveryId>) -> Option<&RecoveryRun> {
@@ -230,60 +310,8 @@ impl Recoveries {
     pub(in crate::job) fn are_shown(&self, of: Parts) -> bool {
         let shown = |recovery: &RecoveryRun| {
             let failures = &self.failures[of.failures];
-            failures.iter().all(|failures| recovery.books.failures >= failures.planned())
+            failures.iter().all(|failures| failures.are_shown(recovery.books.failures))
         };
         self.of(of.recoveries).is_none_or(shown)
-    }
-
-    /// Records for the job copy of `of` that a new state has been saved, which counts as progress if it has more steps than any
-    /// saved before. If epochs begin again after a failure and the goal is a number of epochs, only a state of a later epoch
-    /// counts.
-    pub(in crate::job) fn record_progress(&mut self, of: RecoveryId) {
-        let recovery = &mut self.all[of];
-        if recovery.saved.state.steps <= recovery.furthest {
-            return;
-        }
-        recovery.furthest = recovery.saved.state.steps;
-        let cursors = recovery.saved.state.cursors.as_slice();
-        for failures in self.failures.iter_mut().filter(|failures| failures.recovery == of) {
-            let FailureSettings { epoch, resume, .. } = &failures.settings;
-            if epoch.goal && *resume == Resume::Epoch {
-                let first = epoch.start_of(&cursors[0], 0, cursors.len() as u64).samples;
-                if first <= failures.begun {
-                    continue;
-                }
-                failures.begun = first;
-            }
-            failures.failures_without_progress = 0;
-        }
-    }
-
-    /// Samples the time of the next failure of node `node` of failures `f`, and schedules the failure.
-    pub(in crate::job) fn next_failure(&mut self, env: &mut Env, f: FailuresId, node: u32) {
-        let failures = &mut self.failures[f];
-        let FailureTimes::Random { mtbf, shape } = failures.settings.when else { return };
-        let Some(number) = failures.number.get_mut(node as usize) else {
-            return broken("failures are of nodes of the job");
-        };
-        let index = *number;
-        *number += 1;
-        let owner = failures.job.number().into();
-        let mut generator = env.streams.at(Purpose::Failure, owner, node.into(), index);
-        let wait = time_to_failure(mtbf, shape, &mut generator);
-        env.after(Delay::once(wait), Event::Failed { failures: f, node });
-    }
-
-    /// Schedules the first failures of each node of failures `f`.
-    pub(in crate::job) fn begin_failures(&mut self, env: &mut Env, f: FailuresId) {
-        let nodes = self.failures[f].number.len() as u32;
-        match self.failures[f].settings.when.clone() {
-            FailureTimes::At(times) => {
-                for (number, time) in times.into_iter().enumerate() {
-                    let node = self.failures[f].node(env, number);
-                    env.after(Delay::once(time), Event::Failed { failures: f, node });
-                }
-            }
-            FailureTimes::Random { .. } => (0..nodes).for_each(|n| self.next_failure(env, f, n)),
-        }
     }
 }

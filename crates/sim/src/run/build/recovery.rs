@@ -13,7 +13,6 @@ use crate::job::{
     CheckpointRun, CheckpointSettings, EpochRun, FailureRun, FailureSettings, RecoveryRun,
     Restored, StatePart, WritePlace,
 };
-use crate::loader::LoaderRun;
 
 impl Builder<'_> {
     /// Adds the checkpoints and failures of a job copy, if it has any, and records them in its `parts`. The job copy is on nodes
@@ -26,9 +25,8 @@ impl Builder<'_> {
         servers: Option<&RankRoutes>,
     ) {
         let job = of.job;
-        let all = &self.parts.recoveries;
-        let (recovery, checkpoint) = (all.all.next_id(), all.checkpoints.next_id());
-        let failure = all.failures.next_id();
+        let recovery = self.parts.recoveries.next_id();
+        let (mut checkpoints, mut failing) = (None, None);
         let (mut readers, mut loses) = (Vec::new(), Vec::new());
         if let Some(checkpoint) = &job.checkpoint {
             let storage = &self.scenario.storage[checkpoint.storage];
@@ -52,8 +50,7 @@ impl Builder<'_> {
                 when_busy: checkpoint.when_busy,
                 pause: self.recurring(checkpoint.pause),
             };
-            let checkpoint = CheckpointRun::new(of.number, recovery, settings);
-            self.parts.recoveries.checkpoints.push(checkpoint);
+            checkpoints = Some(CheckpointRun::new(of.number, recovery, settings));
         }
         if let Some(failures) = &job.failures {
             let settings = FailureSettings {
@@ -66,28 +63,18 @@ impl Builder<'_> {
                 epoch: self.epoch(of, first),
             };
             let nodes = job.failing_nodes();
-            let failures = FailureRun::new(of.number, recovery, settings, nodes);
-            self.parts.recoveries.failures.push(failures);
+            failing = Some(FailureRun::new(of.number, recovery, settings, nodes));
         }
-        if job.checkpoint.is_some() || job.failures.is_some() {
-            let restored = self.restored(of, first);
-            self.parts.recoveries.all.push(RecoveryRun::new(restored));
-        }
-        let all = &self.parts.recoveries;
-        parts.checkpoints = all.checkpoints.ids_from(checkpoint);
-        parts.failures = all.failures.ids_from(failure);
-        parts.recoveries = all.all.ids_from(recovery);
+        let recovers = job.checkpoint.is_some() || job.failures.is_some();
+        let recovery = recovers.then(|| RecoveryRun::new(self.restored(of, first)));
+        self.parts.recoveries.add(parts, recovery, (checkpoints, failing));
     }
 
     /// Returns the initial state of each loader of a job copy; its loaders are those from `first` on.
     fn restored(&self, of: &JobCopy, first: LoaderId) -> RangeVec<LoaderId, Restored> {
         let loaders = &self.parts.loaders;
-        let restored = |loader: &LoaderRun| {
-            let stages = loaders.stages[loader.stages.all].iter();
-            let stages = stages.map(|stage| stage.buffer.clone()).collect();
-            Restored::new(stages, loader, of.job.prefill)
-        };
-        RangeVec::new(first, loaders[loaders.loaders.ids_from(first)].iter().map(restored))
+        let restored = |l| Restored::new(loaders, l, of.job.prefill);
+        RangeVec::new(first, loaders.loaders.ids_from(first).iter().map(restored))
     }
 
     /// Returns the places to which the `writers` of a job copy, on nodes from `node` on, write, if other job copies may write there
