@@ -32,20 +32,69 @@ pub(crate) struct LaunchRun {
 /// The trainers of a device, and the work on cores that they are doing for a step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Launching {
-    pub(crate) trainers: Ids<TrainerId>,
-    pub(crate) since: Time,
+    trainers: Ids<TrainerId>,
+    since: Time,
     /// Core-seconds of each thread of the trainer with the most work [s].
-    pub(crate) work: f64,
+    work: f64,
     /// Number of trainers that are still working; where cores are given first come, first served, the number of their threads.
-    pub(crate) open: u32,
+    open: u32,
     /// The threads of the device's step, if the device trains on cores and has no host-side work.
-    pub(crate) threads: CoreThreads,
+    threads: CoreThreads,
 }
 
 impl Launching {
     /// Returns trainers that do nothing yet.
     pub(crate) fn of(trainers: Ids<TrainerId>) -> Launching {
         Launching { trainers, ..Launching::default() }
+    }
+
+    /// Returns the trainers.
+    pub(crate) fn trainers(&self) -> Ids<TrainerId> {
+        self.trainers
+    }
+
+    /// Begins the trainers' host-side work for a step at `now`; [`add`](Launching::add) adds each trainer's.
+    pub(crate) fn begin(&mut self, now: Time) {
+        *self = Launching { since: now, ..Launching::of(self.trainers) };
+    }
+
+    /// Adds a trainer whose threads each take `work` core-seconds [s], and whose end is reported in `open` parts.
+    pub(crate) fn add(&mut self, work: f64, open: u32) {
+        self.work = self.work.max(work);
+        self.open += open;
+    }
+
+    /// Records the end of a part of the host-side work; returns whether all of it is done.
+    pub(crate) fn end_part(&mut self) -> bool {
+        self.open -= 1;
+        self.open == 0
+    }
+
+    /// Returns whether host-side work is in progress.
+    pub(crate) fn is_working(&self) -> bool {
+        self.open > 0
+    }
+
+    /// Returns when the host-side work began, and the core-seconds of each thread of the trainer with the most work [s].
+    pub(crate) fn work(&self) -> (Time, f64) {
+        (self.since, self.work)
+    }
+
+    /// Begins `number` threads of the device's step, each of which takes `span` on an undisturbed core; `together` of them have got
+    /// their cores, and end together.
+    pub(crate) fn begin_threads(&mut self, number: u32, together: u32, span: Span) {
+        self.threads = CoreThreads { open: number, together, span };
+    }
+
+    /// Ends the threads of the device's step that end next; returns their number, and whether all threads have ended.
+    pub(crate) fn end_threads(&mut self) -> (u32, bool) {
+        let ended = self.threads.end();
+        (ended, self.threads.open == 0)
+    }
+
+    /// Returns the time that each thread of the device's step takes on an undisturbed core.
+    pub(crate) fn span(&self) -> Span {
+        self.threads.span
     }
 
     /// Forgets the work in progress, which has been cancelled.
@@ -65,17 +114,17 @@ pub(crate) struct CpuThreads {
 
 /// The threads of a device's step that have not computed to the end, on cores that serve one thread after the other.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CoreThreads {
-    pub(crate) open: u32,
+struct CoreThreads {
+    open: u32,
     /// Number of threads that got their cores when the step began, and end together.
-    pub(crate) together: u32,
+    together: u32,
     /// Time that each thread takes on an undisturbed core.
-    pub(crate) span: Span,
+    span: Span,
 }
 
 impl CoreThreads {
     /// Ends the threads that end next; returns their number.
-    pub(crate) fn end(&mut self) -> u32 {
+    fn end(&mut self) -> u32 {
         let ended = std::mem::take(&mut self.together).max(1);
         self.open -= ended;
         ended

@@ -2,7 +2,7 @@
 
 use super::jobs::Jobs;
 use crate::communication::Averages;
-use crate::device::{Device, State};
+use crate::device::State;
 use crate::env::{ActivityId, Delay, Env, Event, Notice, broken};
 use crate::ids::{DeviceId, JobId, PartId};
 
@@ -19,14 +19,14 @@ impl Jobs {
     /// Begins the wait of device `d`, which has trained for a period, for the average before its own correction; returns false if
     /// the reference model is up to date already.
     pub(super) fn begin_average_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
-        let step = self.devices[d].next;
+        let step = self.devices[d].step();
         self.begin_wait_for_average_of(env, d, step)
     }
 
     /// Begins the wait of device `d`, which has corrected its model, for the average with this correction; returns false if
     /// learners do not wait for it, or if it is done.
     pub(super) fn begin_own_average_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
-        let Device { next, job, .. } = self.devices[d];
+        let (job, next) = (self.devices[d].job, self.devices[d].step());
         let waits = self.averages(job).is_some_and(|run| !run.overlaps());
         waits && self.begin_wait_for_average_of(env, d, next + 1)
     }
@@ -61,7 +61,7 @@ impl Jobs {
         let Some(run) = self.averages(j) else {
             return broken("only learners that average models come here");
         };
-        let pace = self.devices[d].on_gpu.pace;
+        let pace = self.devices[d].pace();
         let latency = Delay::once(run.latency(self.jobs[j].learners.number) / pace);
         if latency.span.0 == 0 {
             return self.move_model(env, d);

@@ -7,7 +7,7 @@ use forebay_report::Cause;
 
 use super::jobs::Jobs;
 use super::recovery::RecoveryRun;
-use crate::device::{State, Taken};
+use crate::device::{Ahead, State, Taken};
 use crate::env::{ActivityId, Env, broken};
 use crate::ids::{DeviceId, Ids, LoaderId, WorkerId};
 
@@ -33,12 +33,12 @@ impl Jobs {
     }
 
     pub(super) fn take_batch(&mut self, env: &mut Env, d: DeviceId) {
-        if self.devices[d].input.host.is_some() {
+        if self.devices[d].input.has_host() {
             return self.serve_host(env, d);
         }
-        let device = &self.devices[d];
-        let step = device.next;
-        self.devices[d].input.missing = self.take_from_queue(env, d, step);
+        let step = self.devices[d].step();
+        let missing = self.take_from_queue(env, d, step);
+        self.devices[d].input.take(missing);
         self.hold_input(d);
         self.use_batch(env, d);
     }
@@ -65,8 +65,7 @@ impl Jobs {
         if recovery.is_some() && job.takes_ahead() {
             let averaged = self.communicators.averaged_steps(job.parts.averages);
             let saved = job.saved_steps(averaged, device.model);
-            device.input.ahead.retain(|(step, ..)| *step >= saved);
-            device.input.ahead.push((step, taken, fresh));
+            device.input.note_ahead(saved, Ahead { step, samples: taken, fresh });
         }
         self.loaders.trace_level(env, l);
         if self.loaders[l].requests.is_some() {
@@ -111,7 +110,7 @@ impl Jobs {
             return;
         }
         self.loaders[device.loader].queue.end_wait(env.now);
-        let (since, step, j) = (device.account.clock(), device.next, device.job);
+        let (since, step, j) = (device.account.clock(), device.step(), device.job);
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
         self.causes().of_batch((w, slept), (since, env.now), &mut segments);
@@ -120,12 +119,13 @@ impl Jobs {
         if self.jobs[j].parts.devices.len() > 1 {
             let chain = self.devices[Ids::new(d + 1, d + self.jobs[j].stages())].iter();
             let oldest = chain.map(|device| device.account.clock()).fold(since, Time::min);
-            let (waits, period) = (&mut self.devices[d].input.waits, self.jobs[j].plan.period);
+            let period = self.jobs[j].plan.period;
             // Waits since the previous exchange may still be needed.
             let known = |of: u64| of / period + 1 >= step / period;
             let loose = self.jobs[j].ranks_may_diverge();
-            waits.retain(|(of, wait)| wait.end > oldest || loose && known(*of));
-            waits.extend(segments.iter().rev().map(|segment| (step, *segment)));
+            let input = &mut self.devices[d].input;
+            input.forget_waits(|of, wait| wait.end > oldest || loose && known(of));
+            segments.iter().rev().for_each(|segment| input.note_wait(step, *segment));
         }
         self.segments = segments;
     }
@@ -138,7 +138,7 @@ impl Jobs {
         if starves {
             loader.queue.end_wait(env.now);
         }
-        let host = device.input.host.as_mut();
+        let host = device.input.host();
         let waits = host.is_some_and(|host| host.stop_waiting());
         if waits || starves {
             loader.waiters.remove(d);
@@ -149,7 +149,7 @@ impl Jobs {
 impl Jobs {
     /// Begins to copy the batch of device `d` to the device, if its trainer copies batches; otherwise begins the step.
     pub(super) fn use_batch(&mut self, env: &mut Env, d: DeviceId) {
-        let missing = self.devices[d].input.missing;
+        let missing = self.devices[d].input.missing();
         if !self.copy_batch(env, d, missing) {
             return self.begin_on_batch(env, d);
         }
@@ -173,7 +173,7 @@ impl Jobs {
     /// Ends the copy of the batch of device `d`.
     pub(crate) fn loaded(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
-        if device.input.host.is_some() {
+        if device.input.has_host() {
             return self.copied_ahead(env, d);
         }
         if device.account.state() != State::Loading {
@@ -191,8 +191,8 @@ impl Jobs {
     pub(super) fn next_of_host(&mut self, env: &mut Env, d: DeviceId) {
         self.look_ahead(env, d);
         let device = &mut self.devices[d];
-        let step = device.next;
-        if device.input.host.as_ref().is_none_or(|host| host.step > step) {
+        let step = device.step();
+        if device.input.host().is_none_or(|host| host.step() > step) {
             return self.begin_on_taken(env, d);
         }
         self.starve(env, d);
@@ -202,17 +202,18 @@ impl Jobs {
     /// batch, the step uses the last batch again.
     fn begin_on_taken(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        let Some(host) = &mut device.input.host else {
+        let step = device.step();
+        let Some(host) = device.input.host() else {
             return broken("only devices whose hosts take batches ahead come here");
         };
-        match host.batch_of(device.next) {
+        match host.batch_of(step) {
             Some(Taken { copied: false, .. }) => {
                 device.account.begin(env.now, State::Loading);
                 return self.trace_device(env, d, Cause::Copy.name());
             }
             Some(Taken { missing, .. }) => {
-                host.taken.pop_front();
-                (device.input.missing, device.input.on_batch) = (missing, 0);
+                host.hand_over();
+                device.input.take(missing);
                 self.hold_input(d);
             }
             None => {}
@@ -226,21 +227,21 @@ impl Jobs {
     fn look_ahead(&mut self, env: &mut Env, d: DeviceId) {
         loop {
             let device = &mut self.devices[d];
-            let (l, job) = (device.loader, &self.jobs[device.job]);
-            let Some(host) = &mut device.input.host else {
+            let (l, job, next) = (device.loader, &self.jobs[device.job], device.step());
+            let Some(host) = device.input.host() else {
                 return broken("only devices whose hosts take batches ahead come here");
             };
-            let ahead = if job.learners.may_change() { 0 } else { host.ahead };
-            if host.waits || host.step > device.next + ahead || job.is_beyond(host.step) {
+            let step = host.step();
+            if !host.may_prepare(next, job.learners.may_change()) || job.is_beyond(step) {
                 return;
             }
             let level = self.loaders[l].queue.level();
-            if !job.plan.batches.interval.is_fresh(host.step, host.on_batch, level) {
-                (host.step, host.on_batch) = (host.step + 1, host.on_batch + 1);
+            if !job.plan.batches.interval.is_fresh(step, host.on_batch(), level) {
+                host.keep_batch();
                 continue;
             }
             if !self.loaders.look_for_batch(env, l) {
-                host.waits = true;
+                host.begin_waiting();
                 return self.loaders.await_batch(env, l, d);
             }
             self.take_ahead(env, d);
@@ -260,15 +261,15 @@ impl Jobs {
     /// Lets the host of device `d` take the batch of its next step from the loader's queue, and begins to copy the batch to the
     /// device if the trainer does that and no other batch is on its way.
     fn take_ahead(&mut self, env: &mut Env, d: DeviceId) {
-        let Some(mut host) = self.devices[d].input.host.take() else {
+        let host = self.devices[d].input.host().map(|host| (host.step(), host.is_copying()));
+        let Some((step, behind)) = host else {
             return broken("only devices whose hosts take batches ahead come here");
         };
-        let missing = self.take_from_queue(env, d, host.step);
-        let behind = host.uncopied().is_some();
+        let missing = self.take_from_queue(env, d, step);
         let copied = !behind && !self.copy_batch(env, d, missing);
-        host.taken.push_back(Taken { step: host.step, missing, copied });
-        (host.step, host.on_batch, host.waits) = (host.step + 1, 1, false);
-        self.devices[d].input.host = Some(host);
+        if let Some(host) = self.devices[d].input.host() {
+            host.add_batch(missing, copied);
+        }
     }
 
     /// Records that the batch that the host of device `d` copies is on the device, which begins its step if it has waited for this
@@ -279,12 +280,10 @@ impl Jobs {
             // The device's job ended during the copy.
             return;
         }
-        let Some(host) = &mut device.input.host else {
+        let Some(host) = device.input.host() else {
             return broken("only devices whose hosts take batches ahead come here");
         };
-        host.uncopied().into_iter().for_each(|taken| taken.copied = true);
-        let next = host.uncopied().map(|taken| taken.missing);
-        if let Some(missing) = next {
+        if let Some(missing) = host.end_copy() {
             self.copy_batch(env, d, missing);
         }
         if self.devices[d].account.state() == State::Loading {

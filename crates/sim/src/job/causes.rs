@@ -10,7 +10,7 @@ use forebay_report::{Cause, StallCause};
 use super::jobs::Jobs;
 use super::program::{Input, Op};
 use crate::communication::{Communicator, Held};
-use crate::device::{Device, Launching, State};
+use crate::device::{Device, State};
 use crate::ids::{DeviceId, Ids, JobId, WorkerId};
 
 /// A wait, or the part of it that is not charged yet: its start and its end.
@@ -70,7 +70,7 @@ impl Causes<'_> {
         let saving = self.of.recoveries.saving_since(self.of.jobs[job].parts.checkpoints);
         let saving = saving.filter(|_| self.of.is_held(d));
         let before = saving.map_or(until, |saving| saving.clamp(since, until));
-        if op.waits {
+        if op.waits() {
             self.of_input(d, (since, before), pieces);
         } else {
             self.between_steps(d, (since, before), pieces);
@@ -148,7 +148,7 @@ impl Causes<'_> {
         (communicator, number): (Communicator, u32),
         until: Time,
     ) -> Option<(Time, DeviceId)> {
-        let (step, mut last) = (self.of.devices[d].next, None);
+        let (step, mut last) = (self.of.devices[d].step(), None);
         for c in self.of.communicators_of(d, communicator) {
             let communicator = &self.of.communicators.all[c];
             let started = communicator.started_last(step, number);
@@ -160,7 +160,8 @@ impl Causes<'_> {
         }
         // What a GPU does with the gradients of its learners after they have computed them is communication.
         let sums = self.of.pieces_of(d) > 0;
-        let worked = |peer: DeviceId| if sums { self.of.devices[peer].worked } else { Time::NEVER };
+        let worked =
+            |peer: DeviceId| if sums { self.of.devices[peer].worked() } else { Time::NEVER };
         last.map(|(at, peer)| (at.min(worked(peer)), peer))
     }
 
@@ -187,7 +188,7 @@ impl Causes<'_> {
         pieces: &mut Vec<Segment>,
     ) {
         let mut at = from;
-        let waits = self.of.devices[peer].input.waits.iter();
+        let waits = self.of.devices[peer].input.waits().iter();
         let waits = waits.filter_map(|(_, wait)| clip(wait, from, to));
         let last = Segment { start: to, end: to, cause: StallCause::peer(Cause::Compute) };
         for wait in waits.chain([last]) {
@@ -205,9 +206,9 @@ impl Causes<'_> {
     /// Appends to `pieces` the causes of the wait of device `d` for the stage before. The cause is the first stage's wait for a
     /// batch while that wait lasted, and the pipeline itself at other times.
     fn of_stage(&self, d: DeviceId, (from, to): Wait, pieces: &mut Vec<Segment>) {
-        let step = self.of.devices[d].next;
+        let step = self.of.devices[d].step();
         let mut at = from;
-        for (of, wait) in &self.of.devices[self.chain_of(d)].input.waits {
+        for (of, wait) in self.of.devices[self.chain_of(d)].input.waits() {
             let Some(wait) = clip(wait, from, to).filter(|_| *of <= step) else { continue };
             pieces.push(own(Cause::Bubble, (at, wait.start)));
             pieces.push(own(wait.cause.cause, (wait.start, wait.end)));
@@ -235,7 +236,7 @@ impl Causes<'_> {
     /// Returns the causes of the wait of device `d` for the host-side work of its trainers.
     fn of_launch(&self, d: DeviceId, (since, until): Wait) -> [Segment; 2] {
         let launching = self.of.devices[d].launching.as_deref().copied().unwrap_or_default();
-        let Launching { since: began, work, .. } = launching;
+        let (began, work) = launching.work();
         launch_waits(began, work, since, until)
     }
 
@@ -308,7 +309,7 @@ impl Causes<'_> {
     /// Returns the time when the last device of a model copy of `stages` stages had done its work; `first` is its first stage.
     fn worked(&self, first: DeviceId, stages: u32) -> Time {
         let all = self.of.devices[Ids::new(first, first + stages)].iter();
-        all.map(|device| device.worked).max().unwrap_or_default()
+        all.map(|device| device.worked()).max().unwrap_or_default()
     }
 
     /// Returns the slowest model copy of job copy `j`, given by its first stage, and when it had done its work: the model copy with
@@ -318,7 +319,7 @@ impl Causes<'_> {
             .iter()
             .zip(self.of.jobs[j].parts.devices);
         let in_use = all.filter(|(device, _)| device.account.state() != State::Off);
-        let slowest = in_use.max_by_key(|(device, d)| (device.worked, *d == last));
+        let slowest = in_use.max_by_key(|(device, d)| (device.worked(), *d == last));
         let first = self.chain_of(slowest.map_or(last, |(_, d)| d));
         (first, self.worked(first, self.of.jobs[j].stages()))
     }
@@ -330,7 +331,7 @@ impl Causes<'_> {
         d: DeviceId,
         devices: impl IntoIterator<Item = DeviceId>,
     ) -> Option<DeviceId> {
-        let place = |d: &DeviceId| (self.of.devices[*d].next, self.of.devices[*d].op.at);
+        let place = |d: &DeviceId| (self.of.devices[*d].step(), self.of.devices[*d].op.at());
         let in_use = |d: &DeviceId| self.of.devices[*d].account.state() != State::Off;
         let last = devices.into_iter().filter(in_use).min_by_key(place);
         last.filter(|last| place(last) < place(&d))

@@ -9,9 +9,9 @@ use forebay_report::{Cause, StallCause};
 use forebay_scenario::BatchInterval;
 
 use super::jobs::Jobs;
-use crate::device::{CoreThreads, CpuThreads, Gpu, Launching, OnGpu, State};
+use crate::device::{CpuThreads, Device, Gpu, State};
 use crate::env::{ActivityId, Cores, Delay, Env, Event, Notice, Waiting, broken};
-use crate::ids::{DeviceId, Ids, KernelsId, StationId, TrainerId};
+use crate::ids::{DeviceId, Ids, StationId, TrainerId};
 
 impl Jobs {
     /// Begins a step of device `d`: its threads run in parallel on the node's cores.
@@ -45,9 +45,8 @@ impl Jobs {
         let visit = Waiting { activity: ActivityId::Step(d), delay, pace };
         let queue = &mut env.stations[station].queue;
         let begun = (0..threads.number).filter(|_| queue.arrive(env.now, visit)).count() as u32;
-        let all = CoreThreads { open: threads.number, together: begun, span: delay.span };
         if let Some(launching) = &mut self.devices[d].launching {
-            launching.threads = all;
+            launching.begin_threads(threads.number, begun, delay.span);
         }
         match pace {
             _ if begun == 0 => {}
@@ -67,10 +66,9 @@ impl Jobs {
             broken("a step on cores has trainers");
             return true;
         };
-        let ended = launching.threads.end();
-        let open = launching.threads.open;
+        let (ended, over) = launching.end_threads();
         leave_slots(env, station, ended);
-        open == 0
+        over
     }
 
     /// Charges the computation or the update of device `d` up to `until`. Threads that have taken longer than a step takes have waited
@@ -81,7 +79,7 @@ impl Jobs {
             return device.account.update(&mut self.jobs[device.job].steps, until);
         }
         let threads = self.slots_of(d).and(self.devices[d].launching.as_ref());
-        if let Some(CoreThreads { span, .. }) = threads.map(|launching| launching.threads) {
+        if let Some(span) = threads.map(|launching| launching.span()) {
             let turn = Time(until.0.saturating_sub(span.0));
             self.charge(d, turn, StallCause::own(Cause::CpuWait));
         }
@@ -99,7 +97,7 @@ impl Jobs {
     /// Returns how the trainer of device `d` gets the cores of its node; `None` if it uses none.
     fn cores_of(&self, d: DeviceId) -> Option<Cores> {
         let launching = self.devices[d].launching.as_ref()?;
-        Some(self.trainers[launching.trainers.start].cores)
+        Some(self.trainers[launching.trainers().start].cores)
     }
 
     /// Frees the cores of threads of the step of device `d`, which are cancelled at the same time.
@@ -107,7 +105,7 @@ impl Jobs {
         if let Some(station) = self.slots_of(d)
             && let Some(launching) = &mut self.devices[d].launching
         {
-            leave_slots(env, station, launching.threads.end());
+            leave_slots(env, station, launching.end_threads().0);
         }
     }
 }
@@ -139,14 +137,14 @@ impl Jobs {
 impl Jobs {
     /// Sets the speed of the GPU of device `d` relative to its speed without faults.
     pub(crate) fn set_pace(&mut self, env: &mut Env, d: DeviceId, pace: f64) {
-        self.devices[d].on_gpu.pace = pace;
+        self.devices[d].set_pace(pace);
         let Some(gpu) = self.gpu_of(d) else { return };
         gpu.set_pace(env, pace);
     }
 
     /// Returns the speed of the slowest GPU of `devices`, relative to its speed without faults.
     pub(super) fn slowest_of(&self, devices: Ids<DeviceId>) -> f64 {
-        self.devices[devices].iter().map(|device| device.on_gpu.pace).fold(1.0, f64::min)
+        self.devices[devices].iter().map(Device::pace).fold(1.0, f64::min)
     }
 
     /// Returns the shared GPU of device `d`; `None` if GPUs are not simulated as shared.
@@ -159,8 +157,8 @@ impl Jobs {
     /// Puts the batch of device `d` into a buffer of its GPU. If the device still has a buffer from its last batch, the batch
     /// overwrites that one.
     pub(super) fn hold_input(&mut self, d: DeviceId) {
-        let held = std::mem::replace(&mut self.devices[d].input.holds_input, true);
-        if let (false, Some(gpu)) = (held, self.gpu_of(d)) {
+        let new = self.devices[d].input.hold_buffer();
+        if let (true, Some(gpu)) = (new, self.gpu_of(d)) {
             gpu.take_input();
         }
     }
@@ -171,7 +169,7 @@ impl Jobs {
         if self.jobs[device.job].plan.batches.interval != BatchInterval::Every(1.0) {
             return;
         }
-        let held = std::mem::replace(&mut device.input.holds_input, false);
+        let held = device.input.leave_buffer();
         if let (true, Some(gpu)) = (held, self.gpu_of(d)) {
             gpu.free_input();
         }
@@ -179,8 +177,7 @@ impl Jobs {
 
     /// Begins the computation of device `d` on its GPU, which other devices and loaders may use at the same time.
     pub(super) fn compute_on_gpu(&mut self, env: &mut Env, d: DeviceId, delay: Delay) {
-        let device = &mut self.devices[d];
-        (device.on_gpu.alone, device.on_gpu.kernels) = (delay.span.seconds(), KernelsId::default());
+        self.devices[d].begin_kernels(delay.span.seconds());
         if let Some(gpu) = self.gpu_of(d) {
             gpu.take_activations();
         }
@@ -189,21 +186,21 @@ impl Jobs {
 
     /// Begins the current kind of kernels of device `d`.
     fn begin_kernels(&mut self, env: &mut Env, d: DeviceId) {
-        let OnGpu { alone, kernels, .. } = self.devices[d].on_gpu;
+        let kernels = self.devices[d].kernels();
         let Some(gpu) = self.gpu_of(d) else {
             return broken("kernels run on a GPU that is simulated as shared");
         };
-        gpu.begin_kernels(env, d, (kernels, alone));
+        gpu.begin_kernels(env, d, kernels);
     }
 
     /// Ends the current kind of kernels of device `d`, or its step on cores.
     pub(crate) fn kernels_ended(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        let (busy, kernels) = (device.account.state() == State::Busy, device.on_gpu.kernels);
+        let (busy, kernels) = (device.account.state() == State::Busy, device.kernels().0);
         let Some(gpu) = self.gpu_of(d) else { return self.stepped(env, d) };
         // A device whose job has ended runs no further kernels.
         if let Some(next) = gpu.end_kernels(env.now, kernels).filter(|_| busy) {
-            self.devices[d].on_gpu.kernels = next;
+            self.devices[d].go_on_with_kernels(next);
             return self.begin_kernels(env, d);
         }
         gpu.free_activations();
@@ -214,25 +211,24 @@ impl Jobs {
 impl Jobs {
     /// Begins the host-side work of the trainers of device `d` for a step; returns true if the device computes meanwhile.
     pub(super) fn begin_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
-        if self.devices[d].op.at == 0 {
+        if self.devices[d].op.at() == 0 {
             // A stage without input of its own begins its step here.
             self.settle(d, env.now);
         }
         let device = &mut self.devices[d];
-        let job = &self.jobs[device.job];
+        let (job, step) = (&self.jobs[device.job], device.step());
         let (Some(launch), Some(launching)) = (&job.plan.launch, &mut device.launching) else {
             return true;
         };
-        let trainers = launching.trainers;
-        **launching = Launching { since: env.now, ..Launching::of(trainers) };
+        let trainers = launching.trainers();
+        launching.begin(env.now);
         device.account.begin(env.now, State::Launching);
         for t in trainers {
             let (owner, trainer) = (device.job.number() as u64, self.trainers[t]);
             let number = trainer.number.into();
-            let mut generator = env.streams.at(Purpose::Launch, owner, number, device.next);
+            let mut generator = env.streams.at(Purpose::Launch, owner, number, step);
             let work = launch.work.draw(&mut generator);
-            launching.work = launching.work.max(work);
-            launching.open += launch_threads(env, t, trainer.cores, (work, launch.threads));
+            launching.add(work, launch_threads(env, t, trainer.cores, (work, launch.threads)));
         }
         let overlap = launch.overlap;
         if !overlap {
@@ -256,11 +252,10 @@ impl Jobs {
         let Some(launching) = &mut device.launching else {
             return broken("a device whose trainer has launched has trainers");
         };
-        launching.open -= 1;
-        if launching.open > 0 || device.account.state() != State::Launching {
+        if !launching.end_part() || device.account.state() != State::Launching {
             return;
         }
-        device.worked = env.now;
+        device.note_work(env.now);
         self.settle(d, env.now);
         self.end_op(env, d);
     }
@@ -268,7 +263,7 @@ impl Jobs {
     /// Begins the wait of device `d`, which has finished computing, for its trainers' threads; returns false if all have ended.
     pub(super) fn begin_launch_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let device = &mut self.devices[d];
-        if device.launching.as_ref().is_none_or(|launching| launching.open == 0) {
+        if device.launching.as_ref().is_none_or(|launching| !launching.is_working()) {
             return false;
         }
         device.account.begin(env.now, State::Launching);

@@ -45,7 +45,7 @@ impl Jobs {
         let parts = self.jobs[self.devices[d].job].parts;
         let there = !self.recoveries.is_saving(parts.checkpoints) && self.has_parameters(d);
         if there {
-            self.communicators.begin_server_exchange(env.now, d, self.devices[d].next);
+            self.communicators.begin_server_exchange(env.now, d, self.devices[d].step());
         } else {
             self.wait_for_parameters_from(env, d);
         }
@@ -113,7 +113,7 @@ impl Jobs {
     fn compress_next(&mut self, env: &mut Env, d: DeviceId) {
         let next = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing());
         if let Some(piece) = next {
-            let delay = Delay::once(self.offered(d, piece).compress / self.devices[d].on_gpu.pace);
+            let delay = Delay::once(self.offered(d, piece).compress / self.devices[d].pace());
             env.after(delay, Event::Waited(ActivityId::Sum(d)));
         }
     }

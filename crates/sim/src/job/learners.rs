@@ -7,7 +7,7 @@ use forebay_scenario::{Learners, Tuning};
 
 use super::jobs::Jobs;
 use super::tally::Tally;
-use crate::device::{Position, State};
+use crate::device::State;
 use crate::env::Env;
 use crate::ids::JobId;
 
@@ -153,12 +153,10 @@ impl Jobs {
             let goes = device.learner < number;
             let stands = device.account.state() == State::Idle;
             if goes && !stands {
-                device.next = completed;
                 device.account.start(env.now);
-                device.input.host.iter_mut().for_each(|host| host.restart(completed));
+                device.go_to(completed);
             } else if !goes && stands {
-                device.op = Position::default();
-                device.account.stop(env.now);
+                device.retire(env.now);
                 self.trace_device(env, d, "away");
             }
         }

@@ -23,7 +23,7 @@ enum Counted {
 impl Jobs {
     /// Returns whether device `d` has all parameters for its next step.
     pub(super) fn has_parameters(&self, d: DeviceId) -> bool {
-        self.communicators.has_parameters(d, self.devices[d].next)
+        self.communicators.has_parameters(d, self.devices[d].step())
     }
 
     /// Lets the workers of job copy `j` pull their first parameters, if it has servers; after a failure only workers that are not

@@ -54,14 +54,14 @@ impl Jobs {
             let device = &self.devices[d];
             let op =
                 self.op_of(d).map_or("the end of its program".to_owned(), |op| format!("{op:?}"));
-            let waits = if device.op.waits { "waits for the input of" } else { "is at" };
+            let waits = if device.op.waits() { "waits for the input of" } else { "is at" };
             let _ = writeln!(
                 state,
                 "  device {} (stage {}): {:?}, {waits} {op} of step {}",
                 device.model,
                 device.stage,
                 device.account.state(),
-                device.next
+                device.step()
             );
         }
         for (number, l) in parts.loaders.iter().take(MAX_LISTED).enumerate() {

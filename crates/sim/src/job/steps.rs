@@ -52,11 +52,11 @@ impl Jobs {
     #[inline]
     pub(super) fn try_start(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
-        if device.account.state() != State::Idle || device.op.at > 0 {
+        if device.account.state() != State::Idle || device.op.at() > 0 {
             return;
         }
         let job = &self.jobs[device.job];
-        let may = job.may_begin(device.next) && !job.is_beyond(device.next);
+        let may = job.may_begin(device.step()) && !job.is_beyond(device.step());
         if may && !self.recoveries.is_saving(job.parts.checkpoints) {
             self.run_program(env, d);
         }
@@ -66,24 +66,23 @@ impl Jobs {
     pub(super) fn next_batch(&mut self, env: &mut Env, d: DeviceId) {
         self.settle(d, env.now);
         let device = &mut self.devices[d];
-        if device.input.host.is_some() {
+        if device.input.has_host() {
             return self.next_of_host(env, d);
         }
         let job = &self.jobs[device.job];
-        let queue = &self.loaders[device.loader].queue;
-        if !job.plan.batches.interval.is_fresh(device.next, device.input.on_batch, queue.level()) {
+        let (level, steps) = (self.loaders[device.loader].queue.level(), device.input.on_batch());
+        if !job.plan.batches.interval.is_fresh(device.step(), steps, level) {
             return self.begin_on_batch(env, d);
         }
-        device.input.on_batch = 0;
         self.want_batch(env, d);
     }
 
     /// Begins a step of device `d` on the batch that it has taken.
     pub(super) fn begin_on_batch(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        device.input.on_batch += 1;
-        if device.input.missing > 0 {
-            let (model, step, missing) = (device.model, device.next, device.input.missing);
+        device.input.count_step();
+        let (model, step, missing) = (device.model, device.step(), device.input.missing());
+        if missing > 0 {
             self.jobs[device.job].add_smaller(model, step, missing);
         }
         self.end_op(env, d);
@@ -99,7 +98,7 @@ impl Jobs {
         name: &'static str,
     ) {
         let device = &mut self.devices[d];
-        delay = delay.at_pace(device.on_gpu.pace);
+        delay = delay.at_pace(device.pace());
         device.account.begin(env.now, State::Busy);
         match self.jobs[device.job].plan.threads {
             None if kernels && !self.loaders[device.loader].gpus.shared.is_empty() => {
@@ -115,7 +114,7 @@ impl Jobs {
     pub(super) fn update_for(&mut self, env: &mut Env, d: DeviceId, seconds: f64) {
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::Updating);
-        env.after(Delay::once(seconds).at_pace(device.on_gpu.pace), Event::Stepped(d));
+        env.after(Delay::once(seconds).at_pace(device.pace()), Event::Stepped(d));
         self.trace_device(env, d, "compute");
     }
 
@@ -131,18 +130,14 @@ impl Jobs {
         self.charge_step(d, env.now);
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::Idle);
-        device.worked = env.now;
+        device.note_work(env.now);
         self.end_op(env, d);
     }
 
     /// Lets device `d` leave its step for the next one; returns the step.
     fn leave_step(&mut self, env: &mut Env, d: DeviceId) -> u64 {
         self.leave_input(d);
-        let device = &mut self.devices[d];
-        let step = device.next;
-        (device.op.at, device.next) = (0, step + 1);
-        device.account.begin(env.now, State::Idle);
-        step
+        self.devices[d].leave_step(env.now)
     }
 
     /// Lets device `d` go on to its next step. The step that it leaves counts as done once the parameter servers have added its
@@ -171,7 +166,7 @@ impl Jobs {
         self.leave_input(d);
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::Idle);
-        let (j, step) = (device.job, device.next);
+        let (j, step) = (device.job, device.step());
         if self.arrive(j, step) {
             self.complete_step(env, j, d);
         }

@@ -11,7 +11,7 @@ use forebay_report::{Cause, StallCause};
 use super::causes::{Wait, own};
 use super::jobs::Jobs;
 use super::program::Op;
-use crate::device::{Device, State};
+use crate::device::State;
 use crate::env::Env;
 use crate::ids::{DeviceId, JobId};
 
@@ -53,12 +53,14 @@ impl Jobs {
         let devices = self.jobs[j].parts.devices;
         // These waits also explain waits of other devices.
         for d in devices {
-            let Device { ref account, ref op, next, stage, .. } = self.devices[d];
-            let swaps = op.waits && stage == 0 && self.op_of(d) == Some(Op::AwaitSwap);
+            let device = &self.devices[d];
+            let (step, account) = (device.step(), &device.account);
+            let swaps =
+                device.op.waits() && device.stage == 0 && self.op_of(d) == Some(Op::AwaitSwap);
             if account.clock() < end && (swaps || account.state() == State::Starving) {
                 self.settle(d, end);
-                let pieces = self.segments.iter().map(|piece| (next, *piece));
-                self.devices[d].input.waits.extend(pieces);
+                let input = &mut self.devices[d].input;
+                self.segments.iter().for_each(|piece| input.note_wait(step, *piece));
             }
         }
         for d in devices {
@@ -68,13 +70,13 @@ impl Jobs {
 
     /// Ends the wait of device `d` for the input of `op`, if it waited, and takes the input.
     pub(super) fn end_wait(&mut self, now: Time, d: DeviceId, op: Op) {
-        if self.devices[d].op.waits {
+        if self.devices[d].op.waits() {
             let since = self.devices[d].account.clock();
             self.settle(d, now);
             let device = &mut self.devices[d];
-            device.op.waits = false;
+            device.op.end_wait();
             if op == Op::AwaitSwap {
-                device.worked = now;
+                device.note_work(now);
                 self.remember_swap(d, (since, now));
             }
         }
@@ -86,10 +88,12 @@ impl Jobs {
     /// Remembers the wait of device `d` for a swap, which also explains the stalls of devices that waited for the model copy of
     /// `d`.
     fn remember_swap(&mut self, d: DeviceId, wait: Wait) {
-        let Device { stage: 0, next: step, .. } = self.devices[d] else { return };
-        let waits = &mut self.devices[d].input.waits;
-        waits.retain(|(of, _)| of + 1 >= step);
-        waits.push((step, own(Cause::Swap, wait)));
+        let device = &mut self.devices[d];
+        let step = device.step();
+        if device.stage == 0 {
+            device.input.forget_waits(|of, _| of + 1 >= step);
+            device.input.note_wait(step, own(Cause::Swap, wait));
+        }
     }
 
     /// Charges the waits of the devices of job copy `j`, all of which have ended the step, and the `last` one just now.

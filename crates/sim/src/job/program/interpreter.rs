@@ -5,7 +5,7 @@ use forebay_model::random::Purpose;
 use super::op::Op;
 use super::spread::{ParallelDevice, Spread};
 use crate::communication::Communicator;
-use crate::device::{Device, Position, State};
+use crate::device::State;
 use crate::env::{Delay, Env};
 use crate::ids::{CommunicatorId, DeviceId, Ids, PartId};
 use crate::job::jobs::Jobs;
@@ -33,18 +33,19 @@ impl Jobs {
     /// Returns the current op of device `d`.
     #[inline(always)]
     pub(in crate::job) fn op_of(&self, d: DeviceId) -> Option<Op> {
-        let Device { job, program, next, op: Position { at, .. }, .. } = self.devices[d];
-        self.jobs[job].plan.programs.op(program, next, at)
+        let device = &self.devices[d];
+        let programs = &self.jobs[device.job].plan.programs;
+        programs.op(device.program, device.step(), device.op.at())
     }
 
     /// Runs the ops of device `d` one after the other, up to one that takes time or waits.
     pub(in crate::job) fn run_program(&mut self, env: &mut Env, d: DeviceId) {
         while let Some(op) = self.op_of(d) {
-            if !self.devices[d].op.waits {
+            if !self.devices[d].op.waits() {
                 match self.begin_op(env, d, op) {
                     Begun::Busy => return,
                     Begun::Done => {
-                        self.devices[d].op.at += 1;
+                        self.devices[d].op.advance();
                         continue;
                     }
                     Begun::Asked => {}
@@ -54,14 +55,14 @@ impl Jobs {
                 return self.begin_wait(env, d, op);
             }
             self.end_wait(env.now, d, op);
-            self.devices[d].op.at += 1;
+            self.devices[d].op.advance();
         }
     }
 
     /// Ends the current op of device `d`, which took time, and goes on with the program.
     #[inline]
     pub(in crate::job) fn end_op(&mut self, env: &mut Env, d: DeviceId) {
-        self.devices[d].op.at += 1;
+        self.devices[d].op.advance();
         self.run_program(env, d);
     }
 
@@ -74,11 +75,12 @@ impl Jobs {
 
     /// Continues the program of device `d` if it waits, since the input that it waits for may have come.
     pub(in crate::job) fn wake_program(&mut self, env: &mut Env, d: DeviceId) {
-        match self.devices[d].op {
-            Position { waits: false, .. } => {}
+        let position = self.devices[d].op;
+        match position.at() {
+            _ if !position.waits() => {}
             // The device has not begun the step, and may have to wait for a checkpoint.
-            Position { at: 0, .. } => self.try_start(env, d),
-            Position { .. } => self.run_program(env, d),
+            0 => self.try_start(env, d),
+            _ => self.run_program(env, d),
         }
     }
 
@@ -167,7 +169,7 @@ impl Jobs {
         match op {
             Op::Push { experts, buckets } => self.push_buckets(env, d, (experts, buckets)),
             Op::Start(communicator, first, end) => {
-                let step = self.devices[d].next;
+                let step = self.devices[d].step();
                 for c in self.communicators_of(d, communicator) {
                     self.communicators.start(env, c, (step, first..end), d);
                 }
@@ -179,14 +181,14 @@ impl Jobs {
     /// Begins the wait of device `d` for the input of `op`, unless the device waits already.
     fn begin_wait(&mut self, env: &mut Env, d: DeviceId, op: Op) {
         let device = &mut self.devices[d];
-        if device.op.waits {
+        if device.op.waits() {
             return;
         }
         // Before its first op, the device has been idle since the end of its last step.
-        if device.op.at > 0 {
+        if device.op.at() > 0 {
             device.account.begin(env.now, State::Idle);
         }
-        device.op.waits = true;
+        device.op.begin_wait();
         let name = match op {
             Op::Receive(_) => "bubble",
             Op::AwaitSwap => "swap",
@@ -202,7 +204,7 @@ impl Jobs {
             Op::Receive(input) => !spread().part_of(d).received[input.number()].is_empty(),
             Op::AwaitSwap => spread().part_of(d).swapping == 0,
             Op::Await(communicator, number) => {
-                let step = self.devices[d].next;
+                let step = self.devices[d].step();
                 let mut all = self.communicators_of(d, communicator).iter();
                 all.all(|c| self.communicators.all[c].over(step) >= number)
             }
@@ -234,7 +236,7 @@ impl Jobs {
         let job = &self.jobs[device.job];
         let mut delay = job.plan.stage_times[PartId::new(device.stage)];
         if job.has_smaller_batch() {
-            delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
+            delay = job.time_of_smaller(delay, job.missing(device.model, device.step()));
         }
         let slowness = self.loaders[device.loader].gpus.slowness;
         if slowness != 1.0 {
@@ -249,7 +251,7 @@ impl Jobs {
     /// Returns the time that device `d` needs for the share `share` of a step on a micro-batch, with the step's jitter.
     fn time_of_micro_batch(&mut self, env: &Env, d: DeviceId, share: f64) -> Delay {
         let device = &self.devices[d];
-        let (model, step, j) = (device.model, device.next, device.job);
+        let (model, step, j) = (device.model, device.step(), device.job);
         let job = &mut self.jobs[j];
         let missing = job.missing(model, step);
         let (batch, law) = (job.plan.batch - missing, job.plan.step);
@@ -263,10 +265,10 @@ impl Jobs {
     /// Returns the time of a computation of device `d` that takes `delay` without jitter.
     #[inline]
     fn with_jitter(&self, env: &Env, d: DeviceId, delay: Delay) -> Delay {
-        let Device { job, model, next, .. } = self.devices[d];
-        let Some(jitter) = &self.jobs[job].plan.jitter else { return delay };
-        let owner = job.number() as u64;
-        let mut generator = env.streams.at(Purpose::Jitter, owner, model.into(), next);
+        let device = &self.devices[d];
+        let Some(jitter) = &self.jobs[device.job].plan.jitter else { return delay };
+        let (owner, model) = (device.job.number() as u64, device.model.into());
+        let mut generator = env.streams.at(Purpose::Jitter, owner, model, device.step());
         Delay::once(delay.span.seconds() * jitter.draw(&mut generator))
     }
 

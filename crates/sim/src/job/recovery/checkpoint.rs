@@ -260,7 +260,7 @@ impl Jobs {
     pub(in crate::job) fn is_held(&self, d: DeviceId) -> bool {
         let Device { account, op, .. } = &self.devices[d];
         match account.state() {
-            State::Idle => !op.waits || op.at == 0,
+            State::Idle => !op.waits() || op.at() == 0,
             State::AwaitingParameters => self.has_parameters(d),
             State::Off
             | State::Starving

@@ -74,14 +74,7 @@ impl Jobs {
 
     fn stop_device(&mut self, env: &mut Env, d: DeviceId) {
         self.stop_waiting(env, d);
-        let device = &mut self.devices[d];
-        device.account.stop(env.now);
-        device.launching.iter_mut().for_each(|launching| launching.stop());
-        (device.input.holds_input, device.on_gpu.kernels) = (false, Default::default());
-        (device.op.at, device.op.waits) = (0, false);
-        (device.input.missing, device.input.on_batch) = (0, u64::MAX / 2);
-        device.input.waits.clear();
-        device.input.ahead.clear();
+        self.devices[d].abort(env.now);
         self.trace_device(env, d, Cause::Fault.name());
     }
 

@@ -78,7 +78,7 @@ impl Jobs {
             fresh: job.steps.fresh_in(steps) - self.ahead(j),
             replayed: recovery.map_or(0, RecoveryRun::replayed),
             own: job.tally.own_steps().to_vec(),
-            missing: devices.iter().map(|device| device.input.missing).collect(),
+            missing: devices.iter().map(|device| device.input.missing()).collect(),
             sent: job.spread.books,
             clocks: self.communicators.clocks(job.parts, &of_device),
             cursors,
@@ -95,9 +95,8 @@ impl Jobs {
         self.communicators.restore(job.parts, &state.clocks);
         for (d, missing) in job.parts.devices.iter().zip(&state.missing) {
             let device = &mut self.devices[d];
-            (device.next, device.input.missing) = (state.steps_of(device.model), *missing);
-            let next = device.next;
-            device.input.host.iter_mut().for_each(|host| host.restart(next));
+            device.input.restore(*missing);
+            device.go_to(state.steps_of(device.model));
         }
         for l in job.parts.loaders {
             if let Some(lineage) = &mut self.loaders[l].lineage {
@@ -120,9 +119,9 @@ impl Jobs {
         let mut cursors = RangeVec::new(job.parts.loaders.start, all);
         for device in &mut self.devices[job.parts.devices] {
             let saved = steps(device.model);
-            let (ahead, cursor) = (&mut device.input.ahead, &mut cursors[device.loader]);
-            ahead.retain(|(step, ..)| *step >= saved);
-            cursor.samples -= ahead.iter().map(|(_, samples, _)| samples).sum::<u64>();
+            device.input.forget_saved(saved);
+            let (ahead, cursor) = (device.input.ahead(), &mut cursors[device.loader]);
+            cursor.samples -= ahead.iter().map(|of| of.samples).sum::<u64>();
             cursor.batches = cursor.batches.saturating_sub(ahead.len() as u64);
         }
         cursors
@@ -133,7 +132,7 @@ impl Jobs {
     fn ahead(&self, j: JobId) -> u64 {
         let job = &self.jobs[j];
         let devices = if job.counts_taken() { job.parts.devices } else { Ids::default() };
-        let of = |d: DeviceId| self.devices[d].input.ahead.iter();
-        devices.iter().flat_map(of).map(|(_, _, fresh)| fresh).sum()
+        let of = |d: DeviceId| self.devices[d].input.ahead().iter();
+        devices.iter().flat_map(of).map(|ahead| ahead.fresh).sum()
     }
 }

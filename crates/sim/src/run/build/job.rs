@@ -13,7 +13,7 @@ use super::cores::{OnCores, speed_alone};
 use super::parallel::Stages;
 use super::sync::{cut_exchange, exchange_of_whole_batches};
 use crate::communication::{ByStepKind, Cycle};
-use crate::device::{CpuThreads, Device, Host, LaunchRun, Launching, Trainer};
+use crate::device::{CpuThreads, Device, DeviceInput, Host, LaunchRun, Launching, Trainer};
 use crate::env::Delay;
 use crate::ids::{DeviceId, IdVec, Ids, JobId, LoaderId, PartId, Parts, RankId, TrainerId};
 use crate::job::{
@@ -236,11 +236,11 @@ impl Builder<'_> {
             for stage in 0..of.job.shares().len() as u32 {
                 let stages = of.job.shares().len() as u32;
                 let program = model % of.job.programs_of_stage() * stages + stage;
-                let device = Device::new(of.number, l, model, stage);
-                let mut device = Device { learner, program, ..device };
+                let mut device = Device::new(of.number, l, model, stage);
+                (device.learner, device.program) = (learner, program);
                 let ahead = steps_ahead(of.job);
-                let host = (stage == 0 && ahead > 0).then(|| Box::new(Host::new(ahead)));
-                device.input.host = host;
+                let host = (stage == 0 && ahead > 0).then(|| Host::new(ahead));
+                device.input = DeviceInput::new(host);
                 device.track = self.track(process, || match learners {
                     1 => format!("gpu {gpu}.{stage}"),
                     _ => format!("gpu {gpu} learner {learner}"),
