@@ -62,7 +62,7 @@ impl Jobs {
             return broken("only learners that average models come here");
         };
         let pace = self.devices[d].pace();
-        let latency = Delay::once(run.latency(self.jobs[j].learners.number) / pace);
+        let latency = Delay::once(run.latency(self.jobs[j].learners.number()) / pace);
         if latency.span.0 == 0 {
             return self.move_model(env, d);
         }
@@ -141,7 +141,7 @@ impl Jobs {
         if let Some(run) = self.averages_mut(j) {
             run.end();
         }
-        if !self.jobs[j].finished {
+        if !self.jobs[j].is_finished() {
             self.begin_checkpoint_if_due(env, j);
         }
         for d in waiting {

@@ -16,7 +16,7 @@ impl Jobs {
             // The GPU pushes the last buckets as soon as it has those of all its learners.
             self.communicators.note_computed(env.now, d);
         }
-        if self.jobs[j].learners.number > 1 {
+        if self.jobs[j].learners.number() > 1 {
             return self.add_to_sum(env, d, piece);
         }
         self.compress_sum(env, d, piece);
@@ -73,7 +73,7 @@ impl Jobs {
     /// each learner, and writes their sum.
     fn sum_next(&mut self, env: &mut Env, d: DeviceId) {
         let j = self.devices[d].job;
-        let learners = self.jobs[j].learners.number;
+        let learners = self.jobs[j].learners.number();
         let Some(gpu) = self.gpu_of(d) else {
             return broken("learners that sum gradients share a GPU");
         };

@@ -13,7 +13,7 @@ use super::learners::LearnersRun;
 use super::program::{Programs, Spread};
 use super::tally::Tally;
 use crate::device::{CpuThreads, LaunchRun};
-use crate::env::Delay;
+use crate::env::{Delay, broken};
 use crate::ids::{IdVec, PartId, Parts};
 
 /// One copy of a job: its parts, its plan, and the state of its ranks.
@@ -24,18 +24,18 @@ pub(crate) struct JobRun {
     pub(crate) copy: u32,
     /// Start time. If data sets are copied to the job copy's nodes first, this becomes the end of the copying as soon as the
     /// copying has ended.
-    pub(crate) start: Time,
+    start: Time,
     pub(crate) parts: Parts,
     pub(crate) plan: Plan,
     /// The number of learners on each GPU, and the policy that chooses it.
-    pub(crate) learners: LearnersRun,
+    pub(super) learners: LearnersRun,
     /// Transfers between pipeline stages, and micro-batches. Empty if each model copy is one device that computes on whole
     /// batches.
     pub(crate) spread: Spread,
-    pub(crate) open: OpenSteps,
-    pub(crate) tally: Tally,
-    pub(crate) finished: bool,
-    pub(crate) steps: Steps,
+    open: OpenSteps,
+    tally: Tally,
+    finished: bool,
+    pub(super) steps: Steps,
 }
 
 /// Settings that determine what the ranks of a job copy do. They stay the same during the run, except for the goal, which moves
@@ -79,24 +79,88 @@ pub(crate) struct Batches {
 
 /// Steps of a job copy that are in progress.
 #[derive(Debug, Default)]
-pub(crate) struct OpenSteps {
+struct OpenSteps {
     /// If model copies can be at different steps, or hosts take batches ahead: number of fresh samples of each step in
     /// progress.
-    pub(super) fresh: BTreeMap<u64, u64>,
+    fresh: BTreeMap<u64, u64>,
     /// Steps in progress on smaller batches.
-    pub(super) smaller: Vec<SmallerBatch>,
+    smaller: Vec<SmallerBatch>,
 }
 
 /// A model copy's step on a batch that is smaller than a full one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SmallerBatch {
+struct SmallerBatch {
     model: u32,
     step: u64,
     /// Number of samples that the batch lacks, compared with a full one.
     missing: u64,
 }
 
+impl OpenSteps {
+    /// Returns the number of samples that the batch of `model` lacks in `step`.
+    fn missing(&self, model: u32, step: u64) -> u64 {
+        let of = |smaller: &&SmallerBatch| smaller.model == model && smaller.step == step;
+        self.smaller.iter().find(of).map_or(0, |smaller| smaller.missing)
+    }
+
+    /// Removes the smaller batches of `step`, of one model copy or of all, and returns the number of samples that they lack.
+    fn take_missing(&mut self, model: Option<u32>, step: u64) -> u64 {
+        let of = |smaller: &mut SmallerBatch| {
+            smaller.step == step && model.is_none_or(|model| smaller.model == model)
+        };
+        self.smaller.extract_if(.., of).map(|smaller| smaller.missing).sum()
+    }
+}
+
 impl JobRun {
+    /// Returns a job copy that has no parts yet: copy number `copy` of the scenario's job number `job`.
+    pub(crate) fn new(
+        (job, copy): (usize, u32),
+        start: Time,
+        plan: Plan,
+        learners: LearnersRun,
+        spread: Spread,
+        tally: Tally,
+        steps: Steps,
+    ) -> JobRun {
+        let (parts, open, finished) = (Parts::default(), OpenSteps::default(), false);
+        JobRun { job, copy, start, parts, plan, learners, spread, open, tally, finished, steps }
+    }
+
+    /// Returns when the job copy starts.
+    pub(super) fn start(&self) -> Time {
+        self.start
+    }
+
+    /// Sets the start time to `now`, because it was not known before.
+    pub(super) fn begin_at(&mut self, now: Time) {
+        (self.start, self.steps) = (now, Steps::new(now));
+    }
+
+    /// Returns whether the job copy has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Ends the job copy.
+    pub(super) fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    /// Returns whether the job copy has done all its steps, or trained on all its fresh samples.
+    pub(super) fn has_reached_goal(&self) -> bool {
+        let Goal { steps, fresh, .. } = self.plan.goal;
+        self.steps.completed() == steps || self.steps.fresh() >= fresh
+    }
+
+    /// Returns how much of its goal the job copy has reached, as a share: of the steps or of the fresh samples, whichever share is
+    /// larger.
+    pub(crate) fn share_done(&self) -> f64 {
+        let Goal { steps, fresh, .. } = self.plan.goal;
+        let of_steps = self.steps.completed() as f64 / steps.max(1) as f64;
+        of_steps.max(self.steps.fresh() as f64 / fresh.max(1) as f64)
+    }
+
     /// Returns the number of model copies that are in use.
     pub(super) fn models(&self) -> u32 {
         match &self.tally {
@@ -127,8 +191,7 @@ impl JobRun {
 
     /// Returns the number of samples that the batch of `model` lacks in `step`.
     pub(super) fn missing(&self, model: u32, step: u64) -> u64 {
-        let of = |smaller: &&SmallerBatch| smaller.model == model && smaller.step == step;
-        self.open.smaller.iter().find(of).map_or(0, |smaller| smaller.missing)
+        self.open.missing(model, step)
     }
 
     /// Returns the time of an operation on a batch that lacks `missing` samples; on a full batch it takes `full`.
@@ -178,7 +241,7 @@ impl JobRun {
     pub(super) fn may_begin(&self, step: u64) -> bool {
         let round = step - step % self.plan.period;
         let others = self.trains_apart() || round < self.steps.completed() + self.plan.window;
-        others && step < self.learners.held_at
+        others && !self.learners.hold(step)
     }
 
     /// Returns whether all model copies wait for each other when `steps` steps are complete.
@@ -198,22 +261,64 @@ impl JobRun {
         self.tally.apart().is_some_and(|apart| apart.goes_beyond)
     }
 
-    /// Returns the number of samples in `step` of `model` after the step has ended, and drops the entry for a smaller batch in
-    /// that step.
-    pub(super) fn take_samples(&mut self, model: u32, step: u64) -> u64 {
-        let missing = self.missing(model, step);
-        self.open.smaller.retain(|smaller| smaller.model != model || smaller.step != step);
-        self.plan.batch - missing
+    /// Counts one more device that has ended `step`; returns whether all have, if they count steps together.
+    pub(super) fn arrive(&mut self, step: u64) -> bool {
+        match &mut self.tally {
+            Tally::Together(barrier) => barrier.arrive(step),
+            Tally::Apart(_) => false,
+        }
     }
 
-    /// Returns the number of samples in the step that all model copies have just completed, and drops the entries for smaller
-    /// batches in that step.
-    pub(super) fn samples_of_step(&mut self) -> u64 {
+    /// Counts the fresh samples of the step that all model copies have just completed, and forgets what was open of it; returns the
+    /// number of samples in the step.
+    pub(super) fn close_step(&mut self) -> u64 {
         let step = self.steps.completed();
         let full = self.plan.batch * u64::from(self.models());
-        let missing = self.open.smaller.iter().filter(|smaller| smaller.step == step);
-        let missing: u64 = missing.map(|smaller| smaller.missing).sum();
-        self.open.smaller.retain(|smaller| smaller.step != step);
-        full - missing
+        self.steps.add_fresh(self.open.fresh.remove(&step).unwrap_or_default());
+        full - self.open.take_missing(None, step)
+    }
+
+    /// Counts one more device of model copy `model` that has ended `step`, where model copies train by themselves; the model copy's
+    /// step is over when all its devices have ended it. Returns the number of samples in a step of the job if that completes one.
+    pub(super) fn count_own_step(&mut self, model: u32, step: u64) -> Option<u64> {
+        let Tally::Apart(apart) = &mut self.tally else {
+            broken("model copies of servers count steps of their own");
+            return None;
+        };
+        if !apart.arrive(model, step) {
+            return None;
+        }
+        let samples = self.plan.batch - self.open.take_missing(Some(model), step);
+        self.steps.add_fresh(apart.end(model, step, samples));
+        apart.take_whole()
+    }
+
+    /// Returns the number of steps of each model copy if they train by themselves; otherwise an empty list.
+    pub(super) fn own_steps(&self) -> &[u64] {
+        self.tally.own_steps()
+    }
+
+    /// Goes back to the state after `steps` complete steps on `fresh` fresh samples, of which each model copy that trains by itself
+    /// has done `own`.
+    pub(super) fn roll_back(&mut self, (steps, fresh): (u64, u64), own: &[u64]) {
+        self.steps.roll_back(steps, fresh, self.start);
+        self.tally.restart(own);
+    }
+
+    /// Forgets the batches of all steps in progress.
+    pub(super) fn forget_open_steps(&mut self) {
+        self.open = OpenSteps::default();
+    }
+
+    /// Changes the number of learners on each GPU at `now` to the number that the policy decided on, and returns it; all learners
+    /// stand still.
+    pub(super) fn change_learners(&mut self, now: Time) -> u32 {
+        let (gpus, stages) = (self.models() / self.learners.number(), self.stages());
+        let number = self.learners.change(now, self.steps.completed());
+        if let Tally::Together(barrier) = &mut self.tally {
+            barrier.set_parties(gpus * number * stages);
+        }
+        self.steps.share_among(self.learners.share());
+        number
     }
 }

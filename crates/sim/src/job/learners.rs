@@ -6,7 +6,6 @@ use forebay_report::{LearnersOutcome, LearnersTried};
 use forebay_scenario::{Learners, Tuning};
 
 use super::jobs::Jobs;
-use super::tally::Tally;
 use crate::device::State;
 use crate::env::Env;
 use crate::ids::JobId;
@@ -18,8 +17,8 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct LearnersRun {
     /// Current number of learners on each GPU; `most` is the maximum.
-    pub(super) number: u32,
-    pub(super) most: u32,
+    number: u32,
+    most: u32,
     /// The policy that chooses the number of learners; `None` once it has decided.
     tuning: Option<Tuning>,
     /// Time and step at which the current throughput window began.
@@ -29,7 +28,7 @@ pub(crate) struct LearnersRun {
     /// Number of learners on each GPU after the next change, which happens when all learners stand still.
     next: u32,
     /// Step that no learner begins before the next change of the number of learners.
-    pub(super) held_at: u64,
+    held_at: u64,
     tried: Vec<LearnersTried>,
 }
 
@@ -45,6 +44,23 @@ impl LearnersRun {
             held_at: NEVER,
             tried: Vec::new(),
         }
+    }
+
+    /// Returns the current number of learners on each GPU.
+    #[inline]
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns the share of the learners that a GPU may have that are in use.
+    pub(super) fn share(&self) -> f64 {
+        f64::from(self.number) / f64::from(self.most)
+    }
+
+    /// Returns whether no learner begins `step` before the next change of their number.
+    #[inline]
+    pub(super) fn hold(&self, step: u64) -> bool {
+        step >= self.held_at
     }
 
     /// Returns whether the policy may still change the number of learners.
@@ -76,6 +92,32 @@ impl LearnersRun {
         }
     }
 
+    /// Decides on the number of learners from the throughput of the window that ends at `now`, after `completed` complete steps of
+    /// `samples` samples each; returns whether the number is to change.
+    fn look_at_throughput(&mut self, now: Time, (completed, samples): (u64, u64)) -> bool {
+        let (since, first) = self.since;
+        let samples = (completed - first) * samples;
+        let rate = samples as f64 / now.since(since).seconds();
+        self.tried.push(LearnersTried {
+            since: since.seconds(),
+            learners: self.number,
+            samples_per_second: rate,
+        });
+        let (next, done) = self.decide(rate);
+        (self.before, self.next) = (Some(rate), next);
+        if done {
+            self.tuning = None;
+        }
+        next != self.number
+    }
+
+    /// Sets the number of learners at `now`, after `completed` complete steps, to the number that was decided on, and returns it.
+    pub(super) fn change(&mut self, now: Time, completed: u64) -> u32 {
+        (self.number, self.held_at) = (self.next, NEVER);
+        self.begin_window(now, completed);
+        self.number
+    }
+
     /// Returns the final number of learners and the numbers tried, as parts of the outcome.
     pub(super) fn outcome(&self) -> LearnersOutcome {
         LearnersOutcome {
@@ -90,22 +132,9 @@ impl Jobs {
     /// Lets the policy of job copy `j` decide on the number of learners, from the throughput of the last window.
     pub(super) fn look_at_throughput(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
-        let (completed, models) = (job.steps.completed(), job.models());
-        let run = &mut job.learners;
-        let (since, first) = run.since;
-        let samples = (completed - first) * job.plan.batch * u64::from(models);
-        let rate = samples as f64 / env.now.since(since).seconds();
-        run.tried.push(LearnersTried {
-            since: since.seconds(),
-            learners: run.number,
-            samples_per_second: rate,
-        });
-        let (next, done) = run.decide(rate);
-        (run.before, run.next) = (Some(rate), next);
-        if done {
-            run.tuning = None;
-        }
-        if next == job.learners.number {
+        let completed = job.steps.completed();
+        let samples = job.plan.batch * u64::from(job.models());
+        if !job.learners.look_at_throughput(env.now, (completed, samples)) {
             return;
         }
         let window = self.jobs[j].plan.window;
@@ -123,7 +152,7 @@ impl Jobs {
         let held_at = job.learners.held_at;
         let done = || job.steps.completed() == held_at;
         let still = self.averages(j).map_or_else(done, |of| of.rests_at(held_at));
-        if job.finished || !still {
+        if job.is_finished() || !still {
             return;
         }
         for d in self.jobs[j].parts.devices {
@@ -140,14 +169,7 @@ impl Jobs {
     /// Sets the number of learners of job copy `j` to the number that the policy decided on; all learners stand still.
     fn change_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
-        let (completed, number) = (job.steps.completed(), job.learners.next);
-        let (gpus, stages) = (job.models() / job.learners.number, job.stages());
-        (job.learners.number, job.learners.held_at) = (number, NEVER);
-        job.learners.begin_window(env.now, completed);
-        if let Tally::Together(barrier) = &mut job.tally {
-            barrier.set_parties(gpus * number * stages);
-        }
-        job.steps.share_among(f64::from(number) / f64::from(job.learners.most));
+        let (number, completed) = (job.change_learners(env.now), job.steps.completed());
         for d in job.parts.devices {
             let device = &mut self.devices[d];
             let goes = device.learner < number;

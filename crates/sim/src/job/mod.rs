@@ -16,9 +16,10 @@ mod standstill;
 mod steps;
 mod tally;
 mod waits;
+mod workflow;
 
-pub(crate) use job_run::{Batches, JobRun, OpenSteps, Plan};
-pub(crate) use jobs::{Jobs, Waiting};
+pub(crate) use job_run::{Batches, JobRun, Plan};
+pub(crate) use jobs::Jobs;
 pub(crate) use learners::LearnersRun;
 pub(crate) use program::{
     CutExchange, Exchange, Exchanges, OfRoot, OfStage, Op, ParallelDevice, Piece, Program,
@@ -30,3 +31,4 @@ pub(crate) use recovery::{
 };
 pub use tally::Barrier;
 pub(crate) use tally::{Apart, Tally};
+pub(crate) use workflow::Waiting;

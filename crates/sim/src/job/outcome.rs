@@ -21,7 +21,7 @@ impl Jobs {
             self.communicators.settle_own_links(env, self.jobs[j].parts.communicators);
         }
         for j in self.jobs.ids() {
-            if !self.jobs[j].finished {
+            if !self.jobs[j].is_finished() {
                 self.close_open(j);
             }
         }
@@ -39,7 +39,7 @@ impl Jobs {
         let mut outcome = JobOutcome {
             job: job.job,
             copy: job.copy,
-            start: job.start.seconds(),
+            start: job.start().seconds(),
             staging: stagings.outcome(job.parts.stagings),
             steps,
             stalls,
@@ -49,7 +49,7 @@ impl Jobs {
         outcome.learners = self.learners(job);
         let (mut ages, nodes) = (LogHistogram::default(), job.parts.loaders.len() as f64);
         // The queue of a job copy that starts after the run's end exists from that start on.
-        let now = env.now.max(job.start);
+        let now = env.now.max(job.start());
         for l in job.parts.loaders {
             self.loader(now, l, &mut outcome, &mut ages);
         }
@@ -170,7 +170,7 @@ impl Jobs {
     pub(crate) fn have_shown_all(&self) -> bool {
         let shown = |job: &JobRun| {
             let recovery = self.recoveries.are_shown(job.parts);
-            job.finished || job.steps.completed() > 0 && recovery
+            job.is_finished() || job.steps.completed() > 0 && recovery
         };
         self.jobs.iter().all(shown)
     }
@@ -181,7 +181,7 @@ impl Jobs {
         let keeps = loaders.iter().any(|loader| loader.caches.exist());
         JobOutcome {
             job: job.job,
-            start: job.start.seconds(),
+            start: job.start().seconds(),
             steps: job.steps.so_far(job.parts.devices.len()),
             cache: if keeps { vec![CacheRequests::default()] } else { Vec::new() },
             recovery: self.recoveries.outcome(job.parts),

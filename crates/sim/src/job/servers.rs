@@ -3,7 +3,6 @@
 use forebay_engine::Span;
 
 use super::jobs::Jobs;
-use super::tally::Tally;
 use crate::communication::{Around, Exchange, Parcel, ServerWorker};
 use crate::device::State;
 use crate::env::{ActivityId, Delay, Env, Event, broken};
@@ -71,7 +70,7 @@ impl Jobs {
     pub(crate) fn push_next(&mut self, env: &mut Env, w: ServerWorkerId) {
         let ServerWorker { servers: s, worker, .. } = self.communicators.worker(w);
         let servers = &mut self.communicators.servers[s];
-        if self.jobs[servers.job].finished {
+        if self.jobs[servers.job].is_finished() {
             return;
         }
         let Some((bucket, next)) = servers.unqueue(worker) else {
@@ -139,7 +138,7 @@ impl Jobs {
         let left = self.communicators.has_left(m);
         let servers = &mut self.communicators.servers[s];
         if left
-            && !self.jobs[servers.job].finished
+            && !self.jobs[servers.job].is_finished()
             && let Some(next) = servers.leaves(m)
         {
             self.set_out(env, s, next);
@@ -150,7 +149,7 @@ impl Jobs {
     fn take_parcels(&mut self, env: &mut Env, s: ServersId) {
         while let Some(parcel) = self.communicators.take_parcel(s) {
             self.communicators.trace_servers(env, s);
-            if self.jobs[self.communicators.servers[s].job].finished {
+            if self.jobs[self.communicators.servers[s].job].is_finished() {
                 continue;
             }
             if parcel.pulled {
@@ -229,21 +228,7 @@ impl Jobs {
 
     /// Counts `step` of a device of model copy `model`; the model copy's step is over when all its devices have ended it.
     fn count_own_step(&mut self, env: &mut Env, j: JobId, model: u32, step: u64) -> Counted {
-        let job = &mut self.jobs[j];
-        let Tally::Apart(apart) = &mut job.tally else {
-            broken("model copies of servers count steps of their own");
-            return Counted::Part;
-        };
-        if !apart.arrive(model, step) {
-            return Counted::Part;
-        }
-        let samples = job.take_samples(model, step);
-        let Tally::Apart(apart) = &mut job.tally else {
-            broken("model copies of servers count steps of their own");
-            return Counted::Part;
-        };
-        job.steps.add_fresh(apart.end(model, step, samples));
-        let Some(samples) = apart.whole() else { return Counted::Part };
+        let Some(samples) = self.jobs[j].count_own_step(model, step) else { return Counted::Part };
         self.record_samples(env, j, samples);
         if self.finish_if_over(env, j) { Counted::Job } else { Counted::Step }
     }

@@ -23,9 +23,9 @@ impl Jobs {
 
     /// Returns the report of a run in which nothing is left to happen; `None` if all jobs are finished.
     pub(crate) fn standstill(&self, env: &Env, scenario: &Scenario) -> Option<Unfinished> {
-        let open = |j: &JobId| !self.jobs[*j].finished;
+        let open = |j: &JobId| !self.jobs[*j].is_finished();
         let all: Vec<JobId> = self.jobs.ids().iter().filter(open).collect();
-        let first = *all.first().filter(|_| self.unfinished > 0)?;
+        let first = *all.first().filter(|_| !self.are_over())?;
         let name = |run: &JobRun| scenario.jobs[run.job].name.clone();
         let mut state = String::new();
         for j in all.iter().take(MAX_LISTED) {

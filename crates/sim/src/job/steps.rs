@@ -1,12 +1,11 @@
 //! Steps: when a device begins a step, and when all devices have done it. What a device does in between is its `program`.
 //!
-//! A model copy is a chain of one or more devices (pipeline stages). Model copies that train together ([`Tally::Together`]) begin
+//! A model copy is a chain of one or more devices (pipeline stages). Model copies that train together ([`Tally::Together`](super::tally::Tally::Together)) begin
 //! step `s` once step `s − window` is complete everywhere, where the window is the number of stages if they overlap and 1 if not.
 
 use forebay_report::QueueTotals;
 
 use super::jobs::Jobs;
-use super::tally::Tally;
 use crate::device::State;
 use crate::env::{Delay, Env, Event};
 use crate::ids::{DeviceId, JobId};
@@ -23,7 +22,7 @@ impl Jobs {
         for l in self.jobs[j].parts.loaders {
             self.loaders.wake_all(l);
         }
-        let learners = self.jobs[j].learners.number;
+        let learners = self.jobs[j].learners.number();
         for d in self.jobs[j].parts.devices {
             let device = &mut self.devices[d];
             if device.learner < learners {
@@ -154,7 +153,7 @@ impl Jobs {
         let device = &mut self.devices[d];
         let (j, model) = (device.job, device.model);
         self.trace_device(env, d, "waiting");
-        if self.arrive(j, step) {
+        if self.jobs[j].arrive(step) {
             self.complete_step(env, j, d);
         } else if !self.jobs[j].trains_apart() || !self.end_own_step(env, j, model, step) {
             self.try_start(env, d);
@@ -167,17 +166,8 @@ impl Jobs {
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::Idle);
         let (j, step) = (device.job, device.step());
-        if self.arrive(j, step) {
+        if self.jobs[j].arrive(step) {
             self.complete_step(env, j, d);
-        }
-    }
-
-    /// Records that one more device of job copy `j` has finished `step`; returns whether all devices have, if they count steps
-    /// together.
-    fn arrive(&mut self, j: JobId, step: u64) -> bool {
-        match &mut self.jobs[j].tally {
-            Tally::Together(barrier) => barrier.arrive(step),
-            Tally::Apart(_) => false,
         }
     }
 
@@ -188,10 +178,7 @@ impl Jobs {
         if job.meets_after(job.steps.completed() + 1) {
             self.charge_ends(env, j, last);
         }
-        let job = &mut self.jobs[j];
-        let samples = job.samples_of_step();
-        let fresh = job.open.fresh.remove(&job.steps.completed()).unwrap_or_default();
-        job.steps.add_fresh(fresh);
+        let samples = self.jobs[j].close_step();
         self.record_samples(env, j, samples);
         if self.finish_if_over(env, j) {
             return;
@@ -209,14 +196,10 @@ impl Jobs {
 
     /// Ends job copy `j` if it has reached its goal; returns true if so.
     pub(super) fn finish_if_over(&mut self, env: &mut Env, j: JobId) -> bool {
-        let job = &self.jobs[j];
-        let over = job.steps.completed() == job.plan.goal.steps
-            || job.steps.fresh() >= job.plan.goal.fresh;
+        let over = self.jobs[j].has_reached_goal();
         if over {
             self.finish_job(env, j);
-            if !self.waiting.is_empty() {
-                self.release_jobs(env);
-            }
+            self.workflow.release(env, &self.jobs);
         }
         over
     }
@@ -240,11 +223,8 @@ impl Jobs {
     }
 
     fn finish_job(&mut self, env: &mut Env, j: JobId) {
-        self.jobs[j].finished = true;
-        // A run that was cut off counts no unfinished job any more, but handles everything that ends at the same instant.
-        if self.must_finish(&self.jobs[j]) {
-            self.unfinished = self.unfinished.saturating_sub(1);
-        }
+        self.jobs[j].finish();
+        self.workflow.count_finished(&self.jobs[j]);
         for l in self.jobs[j].parts.loaders {
             let loader = &mut self.loaders[l];
             loader.progress.stop();
@@ -253,7 +233,7 @@ impl Jobs {
         for d in self.jobs[j].parts.devices {
             self.stop_waiting(env, d);
             let device = &mut self.devices[d];
-            let idle = device.learner >= self.jobs[j].learners.number;
+            let idle = device.learner >= self.jobs[j].learners.number();
             device.account.stop(env.now);
             if !idle {
                 self.trace_device(env, d, "done");

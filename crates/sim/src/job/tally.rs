@@ -86,8 +86,9 @@ impl Apart {
         sum
     }
 
-    /// Returns the number of samples in a step of the job if such a step has just been completed; otherwise `None`.
-    pub(super) fn whole(&mut self) -> Option<u64> {
+    /// Ends a step of the job if the model copies have now done as many steps as there are model copies, and returns the number of
+    /// its samples.
+    pub(super) fn take_whole(&mut self) -> Option<u64> {
         let whole = self.done.is_multiple_of(self.own.len() as u64);
         whole.then(|| std::mem::take(&mut self.samples))
     }

@@ -185,8 +185,8 @@ impl Resources {
         idle += own_servers(scenario) * server.idle * seconds;
         let of = |node: u32, part: fn(Power) -> f64| power(node).map_or(0.0, part);
         let mut gpus = 0.0;
-        for d in jobs.devices.ids() {
-            let job = &scenario.jobs[jobs.jobs[jobs.devices[d].job].job];
+        for d in jobs.devices() {
+            let job = &scenario.jobs[jobs.job_of_device(d)];
             let seconds = f64::from(job.ranks_of_stage()) * jobs.gpu_seconds(env.now, d);
             gpus += of(self.device_nodes[d], |power| power.gpu) * seconds;
         }

@@ -117,11 +117,11 @@ impl Watch<'_> {
             return Some(1.0);
         }
         (faults.have_turned(env.now) && jobs.have_shown_all()).then_some(())?;
-        let last = jobs.jobs.iter().map(|job| job.job).max().unwrap_or(0);
-        let so_far: Vec<JobOutcome> = jobs.jobs.iter().map(|run| jobs.so_far(run)).collect();
+        let last = jobs.all().iter().map(|job| job.job).max().unwrap_or(0);
+        let so_far: Vec<JobOutcome> = jobs.all().iter().map(|run| jobs.so_far(run)).collect();
         let longest = |times: f64, job| {
             let all_finished =
-                || jobs.jobs.iter().filter(|run| run.job == job).all(|run| run.finished);
+                || jobs.all().iter().filter(|run| run.job == job).all(JobRun::is_finished);
             Some(if all_finished() { times } else { times.max(known.times_as_long(job, &so_far)?) })
         };
         (0..=last).try_fold(1.0, longest)
@@ -178,17 +178,9 @@ impl Watch<'_> {
     /// Stores the present progress of the run in `to`.
     #[cold]
     pub(super) fn tell(&self, env: &Env, jobs: &Jobs, to: &Progress) {
-        let of_jobs = jobs.jobs.iter().filter(|job| !job.finished).map(share);
+        let of_jobs = jobs.all().iter().filter(|job| !job.is_finished()).map(JobRun::share_done);
         let of_time = env.now.0 as f64 / self.until.0.max(1) as f64;
         let share = of_jobs.fold(1.0, f64::min).max(of_time).max(self.share());
         to.tell(self.handled, env.now, share);
     }
-}
-
-/// Returns how much of its goal an unfinished job has reached, as a share: of the steps or of the fresh samples, whichever share
-/// is larger.
-fn share(job: &JobRun) -> f64 {
-    let steps = job.steps.completed() as f64 / job.plan.goal.steps.max(1) as f64;
-    let fresh = job.steps.fresh() as f64 / job.plan.goal.fresh.max(1) as f64;
-    steps.max(fresh)
 }

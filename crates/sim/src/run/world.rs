@@ -186,7 +186,7 @@ impl Model for World<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.jobs.unfinished == 0
+        self.jobs.are_over()
     }
 }
 
@@ -225,7 +225,7 @@ impl World<'_> {
             }
         }
         if self.watch.ends(&self.env, &self.jobs, &self.faults) {
-            self.jobs.unfinished = 0;
+            self.jobs.cut_off();
         }
     }
 
@@ -242,7 +242,7 @@ impl World<'_> {
                 stagings.begin(&mut Site { env, storages: &mut jobs.loaders.storages }, of);
             }
             Notice::NodeStaged(j) => {
-                if stagings.are_over(jobs.jobs[j].parts.stagings) {
+                if stagings.are_over(jobs.all()[j].parts.stagings) {
                     jobs.end_staging(env, j);
                 }
             }
@@ -254,13 +254,13 @@ impl World<'_> {
     /// do.
     pub(super) fn finish(mut self, scenario: &Scenario, ended: Time, ends: bool) -> Outcome {
         self.jobs.end_down(ended);
-        let stopped = if self.jobs.unfinished > 0 { ended } else { self.env.now };
-        self.jobs.recoveries.end_transfers(stopped);
+        let stopped = if self.jobs.are_over() { self.env.now } else { ended };
+        self.jobs.end_transfers(stopped);
         let still = Jobs::stands_still(&self.env);
-        let unfinished = match self.jobs.hopeless {
-            None if self.watch.ended => None,
-            None if still => self.jobs.standstill(&self.env, scenario),
-            None if ends => None,
+        let unfinished = match self.jobs.are_hopeless() {
+            false if self.watch.ended => None,
+            false if still => self.jobs.standstill(&self.env, scenario),
+            false if ends => None,
             _ => self.jobs.left_over(scenario),
         };
         Outcome { unfinished, ..self.collect(scenario) }

@@ -224,7 +224,7 @@ impl Jobs {
     fn begin_postponed(&mut self, env: &mut Env, c: CheckpointId, since: Time) {
         let checkpoint = &mut self.recoveries.checkpoints[c];
         checkpoint.postponed = false;
-        if self.jobs[checkpoint.job].finished {
+        if self.jobs[checkpoint.job].is_finished() {
             checkpoint.waits = None;
             return;
         }
@@ -239,7 +239,7 @@ impl Jobs {
     /// lets each begin its next step or go on with its step.
     fn end_checkpoint_wait(&mut self, env: &mut Env, c: CheckpointId, since: Time) {
         let j = self.recoveries.checkpoints[c].job;
-        if self.jobs[j].finished {
+        if self.jobs[j].is_finished() {
             return;
         }
         let devices = self.jobs[j].parts.devices.iter();
@@ -485,7 +485,7 @@ impl Recoveries {
     }
 
     /// Counts the transfers that are in progress when the run ends.
-    pub(crate) fn end_transfers(&mut self, now: Time) {
+    pub(super) fn end_transfers(&mut self, now: Time) {
         for c in self.checkpoints.ids() {
             self.end_writing(now, c);
         }

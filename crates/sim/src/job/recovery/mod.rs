@@ -42,14 +42,12 @@ impl Jobs {
     #[cold]
     pub(crate) fn failed(&mut self, env: &mut Env, f: FailuresId, node: u32) {
         let j = self.recoveries.job_of(f);
-        if self.jobs[j].finished {
+        if self.jobs[j].is_finished() {
             return;
         }
         match self.recoveries.fail(env, f, node) {
             Failed::Hopeless => {
-                self.hopeless = Some(j);
-                self.unfinished = 0;
-                return;
+                return self.workflow.give_up(j);
             }
             Failed::Up => self.stop_job(env, j),
             Failed::Down => {}
@@ -65,8 +63,7 @@ impl Jobs {
             self.stop_device(env, d);
         }
         let job = &mut self.jobs[j];
-        job.open.smaller.clear();
-        job.open.fresh.clear();
+        job.forget_open_steps();
         for l in job.parts.loaders {
             self.loaders.stop(env, l);
         }
@@ -126,7 +123,7 @@ impl Jobs {
         let Some(recovery) = self.recoveries.of(job.parts.recoveries) else { return };
         let (lost, end) = (recovery.waits(now), job.steps.last_end());
         for device in &mut self.devices[job.parts.devices] {
-            if device.learner < job.learners.number {
+            if device.learner < job.learners.number() {
                 device.account.start(end);
                 for (until, cause) in lost {
                     device.account.wait(&mut job.steps, until, StallCause::own(cause));
@@ -135,11 +132,18 @@ impl Jobs {
         }
     }
 
+    /// Counts the transfers of checkpoints that are in progress when the run ends at `now`.
+    pub(crate) fn end_transfers(&mut self, now: Time) {
+        self.recoveries.end_transfers(now);
+    }
+
     /// Handles the end of the run at `end` for job copies that are down: they lose the steps that were not saved.
     pub(crate) fn end_down(&mut self, end: Time) {
         for f in self.recoveries.all_failures() {
             let since = self.recoveries.down_since(f);
-            if let (Some(since), false) = (since, self.jobs[self.recoveries.job_of(f)].finished) {
+            if let (Some(since), false) =
+                (since, self.jobs[self.recoveries.job_of(f)].is_finished())
+            {
                 self.go_back(f, since, end);
             }
         }

@@ -46,7 +46,7 @@ impl JobRun {
 
     /// Returns the number of complete steps of model copy `model`.
     pub(in crate::job) fn steps_of(&self, model: u32) -> u64 {
-        let own = self.tally.own_steps().get(model as usize);
+        let own = self.own_steps().get(model as usize);
         own.copied().unwrap_or(self.steps.completed())
     }
 
@@ -77,7 +77,7 @@ impl Jobs {
             steps,
             fresh: job.steps.fresh_in(steps) - self.ahead(j),
             replayed: recovery.map_or(0, RecoveryRun::replayed),
-            own: job.tally.own_steps().to_vec(),
+            own: job.own_steps().to_vec(),
             missing: devices.iter().map(|device| device.input.missing()).collect(),
             sent: job.spread.books,
             clocks: self.communicators.clocks(job.parts, &of_device),
@@ -89,8 +89,7 @@ impl Jobs {
     /// [`Recoveries::restore_loader`](super::Recoveries::restore_loader).
     pub(super) fn restore(&mut self, j: JobId, state: &JobState) {
         let job = &mut self.jobs[j];
-        job.steps.roll_back(state.steps, state.fresh, job.start);
-        job.tally.restart(&state.own);
+        job.roll_back((state.steps, state.fresh), &state.own);
         job.spread.books = state.sent;
         self.communicators.restore(job.parts, &state.clocks);
         for (d, missing) in job.parts.devices.iter().zip(&state.missing) {

@@ -15,10 +15,10 @@ use super::sync::{cut_exchange, exchange_of_whole_batches};
 use crate::communication::{ByStepKind, Cycle};
 use crate::device::{CpuThreads, Device, DeviceInput, Host, LaunchRun, Launching, Trainer};
 use crate::env::Delay;
-use crate::ids::{DeviceId, IdVec, Ids, JobId, LoaderId, PartId, Parts, RankId, TrainerId};
+use crate::ids::{DeviceId, IdVec, Ids, JobId, LoaderId, PartId, RankId, TrainerId};
 use crate::job::{
-    Apart, Barrier, Batches, CutExchange, Exchange, JobRun, LearnersRun, OpenSteps, Plan, Program,
-    Programs, Replica, Spread, Tally, Waiting, replica,
+    Apart, Barrier, Batches, CutExchange, Exchange, JobRun, LearnersRun, Plan, Program, Programs,
+    Replica, Spread, Tally, Waiting, replica,
 };
 
 /// A job copy being built.
@@ -186,19 +186,8 @@ impl Builder<'_> {
                 None => StallCause::own(Cause::Bubble),
             },
         };
-        JobRun {
-            job: index,
-            copy,
-            start: of.start,
-            parts: Parts::default(),
-            plan,
-            learners: LearnersRun::new(job.learners),
-            spread,
-            open: OpenSteps::default(),
-            tally,
-            finished: false,
-            steps: steps_of(job, of.start),
-        }
+        let (learners, steps) = (LearnersRun::new(job.learners), steps_of(job, of.start));
+        JobRun::new((index, copy), of.start, plan, learners, spread, tally, steps)
     }
 
     /// Returns how the stages of a model copy on the node being built send each other the activations of whole batches.

@@ -43,7 +43,7 @@ use super::world::{LOOK_UPS_IN_EVENT, Options, World};
 use crate::communication::Communicators;
 use crate::device::{Device, Trainer};
 use crate::env::{ActivityId, Delay, DeviceGpu, Env, Faults, Lanes, Service};
-use crate::ids::{DeviceId, HoldersId, IdVec, Ids, JobId, LoaderId, StationId, TrainerId, WorkId};
+use crate::ids::{DeviceId, HoldersId, IdVec, JobId, LoaderId, StationId, TrainerId, WorkId};
 use crate::job::{JobRun, Jobs, Recoveries, Waiting};
 use crate::loader::{Fetch, Loaders};
 use crate::storage::{Background, Endless, Sizes, Stagings};
@@ -120,13 +120,11 @@ pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options
         let jobs = &mut world.jobs;
         let all = jobs.loaders.loaders.iter();
         let owners: IdVec<LoaderId, usize> =
-            all.map(|loader| jobs.jobs[loader.place.job].job).collect();
+            all.map(|loader| jobs.all()[loader.place.job].job).collect();
         let before = |l| options.epochs_before.get(owners[l]).copied().unwrap_or(0.0);
         env.before = jobs.loaders.begin_after(env, before) / LOOK_UPS_IN_EVENT;
         // Data that jobs copy before training have been copied.
-        for job in jobs.jobs.iter_mut() {
-            job.parts.stagings = Ids::default();
-        }
+        jobs.skip_stagings();
     }
     world.background.begin(env);
     world.faults.begin(env);
@@ -185,17 +183,13 @@ impl<'s> Builder<'s> {
         loaders.look_ahead();
         loaders.storages.sizes = datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect();
         (loaders.storages.units, loaders.storages.files) = (data.units.0, data.files.0);
-        let jobs = Jobs {
-            unfinished: parts.jobs.len(),
-            jobs: parts.jobs,
-            devices: parts.devices,
-            trainers: parts.trainers,
-            loaders,
-            communicators: parts.communicators,
-            recoveries: parts.recoveries,
-            waiting: parts.waiting,
-            ..Jobs::default()
-        };
+        let jobs = Jobs::new(
+            parts.jobs,
+            (parts.devices, parts.trainers),
+            (loaders, parts.communicators),
+            parts.recoveries,
+            parts.waiting,
+        );
         World {
             env,
             jobs,
