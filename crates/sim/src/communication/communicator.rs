@@ -35,7 +35,7 @@ pub(crate) struct CommunicatorRun {
     /// as the first one with the same operation and bytes.
     pub(super) own: Option<OwnLinks>,
     /// Communicators that continue collectives of this one ([`Planned::then`]), each with a device that takes part in both.
-    pub(crate) then: Vec<(CommunicatorId, DeviceId)>,
+    pub(super) then: Vec<(CommunicatorId, DeviceId)>,
     /// Tracks in the timeline, if one is recorded.
     pub(crate) tracks: Option<SyncTracks>,
 }

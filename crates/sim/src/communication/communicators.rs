@@ -1,15 +1,17 @@
 //! The owner of all communicators, of the routes between ranks, and of the messages in progress.
 
+use std::ops::{Index, IndexMut};
+
 use forebay_report::{ParallelOutcome, SyncOutcome};
 
 use super::averages::Averages;
 use super::communicator::CommunicatorRun;
-use super::exchange::{Around, Exchange, Messages};
+use super::exchange::Messages;
 use super::idle::IdleCollectives;
 use super::own_links::LinkUses;
-use super::servers::{Parcel, ServerClock, ServerRun, ServerWorker};
+use super::servers::{ServerClock, ServerRun, ServerWorker};
 use super::ways::{RankRoute, RankRoutes};
-use crate::env::{Cores, Env, Notice};
+use crate::env::{Cores, Env};
 use crate::ids::{
     AveragesId, CommunicatorId, DeviceId, IdVec, Ids, JobId, MessageId, Parts, ServerWorkerId,
     ServersId,
@@ -18,21 +20,21 @@ use crate::ids::{
 /// The tables of all communicators.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
-    pub(crate) all: IdVec<CommunicatorId, CommunicatorRun>,
+    pub(super) all: IdVec<CommunicatorId, CommunicatorRun>,
     /// The averages of the models of learners.
     pub(super) averages: IdVec<AveragesId, Averages>,
     /// The exchanges of job copies with their parameter servers, one for each part of a model.
-    pub(crate) servers: IdVec<ServersId, ServerRun>,
+    pub(super) servers: IdVec<ServersId, ServerRun>,
     /// The workers of these exchanges, by device; `workers_of` holds those of each device.
     pub(super) workers: IdVec<ServerWorkerId, ServerWorker>,
     pub(super) workers_of: IdVec<DeviceId, Ids<ServerWorkerId>>,
     /// The routes between the ranks of each job copy, if its ranks exchange anything.
-    pub(crate) ways: IdVec<JobId, Option<Box<RankRoutes>>>,
+    pub(super) ways: IdVec<JobId, Option<Box<RankRoutes>>>,
     pub(super) messages: Messages,
     /// Results of collectives on links that nothing else uses.
-    pub(crate) idle: IdleCollectives,
+    pub(super) idle: IdleCollectives,
     /// Use of links by collectives that were not simulated transfer by transfer.
-    pub(crate) link_uses: LinkUses,
+    pub(super) link_uses: LinkUses,
 }
 
 /// The progress of the exchanges of a job copy.
@@ -45,7 +47,82 @@ pub(crate) struct Clocks {
     servers: Vec<ServerClock>,
 }
 
+impl Index<CommunicatorId> for Communicators {
+    type Output = CommunicatorRun;
+
+    #[inline(always)]
+    fn index(&self, c: CommunicatorId) -> &CommunicatorRun {
+        &self.all[c]
+    }
+}
+
+impl Index<ServersId> for Communicators {
+    type Output = ServerRun;
+
+    fn index(&self, s: ServersId) -> &ServerRun {
+        &self.servers[s]
+    }
+}
+
+impl IndexMut<ServersId> for Communicators {
+    fn index_mut(&mut self, s: ServersId) -> &mut ServerRun {
+        &mut self.servers[s]
+    }
+}
+
 impl Communicators {
+    /// Returns no communicators; `known` are results of collectives on links that nothing else uses.
+    pub(crate) fn new(known: IdleCollectives) -> Communicators {
+        Communicators { idle: known, ..Communicators::default() }
+    }
+
+    /// Returns the ids that the next communicator and the next exchange with parameter servers get.
+    pub(crate) fn next_ids(&self) -> (CommunicatorId, ServersId) {
+        (self.all.next_id(), self.servers.next_id())
+    }
+
+    /// Returns the communicators and the exchanges with parameter servers from these ids on.
+    pub(crate) fn ids_from(
+        &self,
+        (c, s): (CommunicatorId, ServersId),
+    ) -> (Ids<CommunicatorId>, Ids<ServersId>) {
+        (self.all.ids_from(c), self.servers.ids_from(s))
+    }
+
+    /// Adds a communicator.
+    pub(crate) fn add(&mut self, communicator: CommunicatorRun) {
+        self.all.push(communicator);
+    }
+
+    /// Adds an exchange with parameter servers.
+    pub(crate) fn add_servers(&mut self, servers: ServerRun) {
+        self.servers.push(servers);
+    }
+
+    /// Adds the routes between the ranks of the next job copy; `None` if its ranks exchange nothing.
+    pub(crate) fn add_ways(&mut self, ways: Option<Box<RankRoutes>>) {
+        self.ways.push(ways);
+    }
+
+    /// Returns the routes between the ranks of each job copy.
+    pub(crate) fn ways(&self) -> &IdVec<JobId, Option<Box<RankRoutes>>> {
+        &self.ways
+    }
+
+    /// Lets communicators `next` continue the collectives of communicator `c`; each comes with a device that takes part in both.
+    pub(crate) fn continue_with(
+        &mut self,
+        c: CommunicatorId,
+        next: impl Iterator<Item = (CommunicatorId, DeviceId)>,
+    ) {
+        self.all[c].then.extend(next);
+    }
+
+    /// Returns the use of links by collectives that were not simulated transfer by transfer.
+    pub(crate) fn link_uses(&self) -> &LinkUses {
+        &self.link_uses
+    }
+
     /// Returns the job copy whose ranks are in communicator `c`.
     pub(crate) fn job(&self, c: CommunicatorId) -> JobId {
         self.all[c].job()
@@ -55,10 +132,10 @@ impl Communicators {
     /// servers.
     pub(crate) fn sync_outcome(&self, of: Ids<ServersId>) -> Option<SyncOutcome> {
         let mut outcome = SyncOutcome::default();
-        for ServerRun { books, counts, .. } in &self.servers[of] {
+        for (books, counts) in self.servers[of].iter().map(ServerRun::books) {
             outcome.pushed = outcome.pushed.saturating_add(books.pushed);
             outcome.pulled = outcome.pulled.saturating_add(books.pulled);
-            for (staleness, updates) in books.staleness.iter().filter(|_| *counts) {
+            for (staleness, updates) in books.staleness.iter().filter(|_| counts) {
                 outcome.updates += updates;
                 *outcome.staleness.entry(*staleness).or_default() += updates;
             }
@@ -68,7 +145,7 @@ impl Communicators {
 
     /// Returns the job copy that a worker of an exchange with parameter servers belongs to.
     pub(crate) fn job_of_worker(&self, w: ServerWorkerId) -> JobId {
-        self.servers[self.workers[w].servers].job
+        self.servers[self.workers[w].servers].job()
     }
 
     /// Returns the exchange with parameter servers that message `m` belongs to, if it belongs to one.
@@ -84,11 +161,6 @@ impl Communicators {
     /// Returns whether message `m` carries a part of a bucket to or from a parameter server.
     pub(crate) fn is_parcel(&self, m: MessageId) -> bool {
         self.messages.communicator(m).is_none()
-    }
-
-    /// Returns whether the bytes of message `m`, to or from a parameter server, have left the links.
-    pub(crate) fn has_left(&mut self, m: MessageId) -> bool {
-        self.messages.get(m).has_left()
     }
 
     /// Returns the cores that message `m` uses or waits for at the moment, if it needs any.
@@ -110,30 +182,6 @@ impl Communicators {
         if let Some(c) = self.messages.communicator(m) {
             self.exchange(env, c, |exchange, around| exchange.moved(around, m));
         }
-    }
-
-    /// Runs `act` on an exchange with servers, and gives freed cores to the next activities; returns the result of `act`.
-    pub(crate) fn on_exchange<R>(
-        &mut self,
-        env: &mut Env,
-        s: ServersId,
-        act: impl FnOnce(&mut Exchange, &mut Around<'_>) -> R,
-    ) -> Option<R> {
-        let ServerRun { exchange, job, .. } = &mut self.servers[s];
-        let ways = self.ways[*job].as_mut()?;
-        let messages = &mut self.messages;
-        let mut around = Around { env, messages, ways, admitted: Vec::new() };
-        let done = act(exchange, &mut around);
-        let admitted = around.admitted;
-        env.notices.extend(admitted.into_iter().map(Notice::CoreFree));
-        Some(done)
-    }
-
-    /// Removes a part that has arrived from an exchange with servers, and returns it, if there is one.
-    pub(crate) fn take_parcel(&mut self, s: ServersId) -> Option<Parcel> {
-        let servers = &mut self.servers[s];
-        let m = servers.exchange.take_arrived(&mut self.messages)?;
-        servers.parcels.remove(&m)
     }
 
     /// Returns the route from rank `from` of job copy `j` to rank `to`, at the pace of the job's transport; `None` if the job's

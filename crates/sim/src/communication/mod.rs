@@ -9,8 +9,8 @@
 //! - `exchange`: one collective, transfer by transfer, and what a transfer waits for,
 //! - `own_links`: collectives on links that nothing else uses; `idle`: the duration of a collective when nothing else is in
 //!   progress, found once for each collective,
-//! - `servers`: parameter servers, their parts of buckets, and connections, which carry one part after the other; `worker`: the
-//!   progress of a model copy with them,
+//! - `servers`: parameter servers and their parts of buckets; `worker`: the progress of a model copy with them; `parcels`: the
+//!   connections, which carry one part after the other,
 //! - `averages`: averages of the models of learners.
 
 mod averages;
@@ -21,6 +21,7 @@ mod exchange;
 mod idle;
 mod kind;
 mod own_links;
+mod parcels;
 mod plan;
 mod progress;
 mod sequence;
@@ -36,8 +37,9 @@ pub(crate) use exchange::{Around, Exchange};
 pub use idle::IdleCollectives;
 pub(crate) use kind::{ByCommunicator, Communicator};
 pub(crate) use own_links::{LinkUsers, LinkUses};
+pub(crate) use parcels::Parcel;
 pub(crate) use plan::Plan;
 pub(crate) use sequence::{Collectives, Planned, Ranks, Sequence};
-pub(crate) use servers::{Parcel, Ports, ServerRun, ServerTracks, ServerWorker, Shard};
+pub(crate) use servers::{Ports, ServerRun, ServerTracks, ServerWorker, Shard};
 pub(crate) use ways::{IdleCores, Overhead, RankLinks, RankRoute, RankRoutes};
 pub(crate) use worker::Held;

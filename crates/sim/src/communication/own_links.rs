@@ -154,6 +154,18 @@ fn add(sums: &mut LinkUses, topology: &KnownTopology, followed: &Followed, times
 }
 
 impl Communicators {
+    /// Lets those of the communicators `of` of a job copy whose links nothing else uses keep these links for themselves.
+    pub(crate) fn keep_own_links(&mut self, of: Ids<CommunicatorId>, users: &LinkUsers) {
+        for c in of {
+            let communicator = &mut self.all[c];
+            let Some(ways) = &self.ways[communicator.job()] else { continue };
+            let links = ways.links_among(&communicator.members());
+            if links.is_some_and(|links| users.is_alone(&links, c)) {
+                communicator.keep_own_links();
+            }
+        }
+    }
+
     /// Adds the link use up to now of those collectives of the communicators `of` whose links nothing else uses.
     pub(crate) fn settle_own_links(&mut self, env: &Env, of: Ids<CommunicatorId>) {
         let Communicators { all, idle, link_uses, .. } = self;

@@ -8,7 +8,7 @@
 //! again as soon as the slowest model copy is no further behind than the slack allows. A model copy goes on when it has pulled
 //! all parts.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use forebay_collective::{Hop, Kind};
@@ -18,6 +18,7 @@ use forebay_scenario::{BucketShare, Members};
 
 use super::communicators::Communicators;
 use super::exchange::{Exchange, Whose};
+use super::parcels::{Lines, Parcel};
 use super::worker::{Held, WorkerRun};
 use crate::env::Env;
 use crate::ids::{
@@ -27,7 +28,7 @@ use crate::ids::{
 /// The state of the exchanges of a part of a job copy's model with parameter servers.
 #[derive(Debug)]
 pub(crate) struct ServerRun {
-    pub(crate) job: JobId,
+    job: JobId,
     ports: Ports,
     /// Number of steps from one exchange to the next.
     period: u64,
@@ -40,13 +41,13 @@ pub(crate) struct ServerRun {
     /// Time that the framework needs to prepare the tensors of each bucket before it is pushed.
     overhead: IdVec<BucketId, Span>,
     pub(super) exchange: Exchange,
-    pub(crate) lines: Lines,
+    lines: Lines,
     /// For each message, the parcel that it carries.
-    pub(crate) parcels: BTreeMap<MessageId, Parcel>,
-    pub(super) books: SyncOutcome,
+    parcels: BTreeMap<MessageId, Parcel>,
+    books: SyncOutcome,
     /// Whether the updates of the exchanged part count as updates of the model. Each update of a model copy counts once.
-    pub(crate) counts: bool,
-    pub(crate) tracks: Option<ServerTracks>,
+    counts: bool,
+    tracks: Option<ServerTracks>,
 }
 
 /// The complete exchanges with parameter servers.
@@ -88,17 +89,6 @@ pub(crate) struct ServerTracks {
     pub(crate) ahead: u32,
 }
 
-/// A part of a bucket that is sent between a model copy and its server, as the content of a message.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Parcel {
-    pub(crate) worker: u32,
-    pub(crate) shard: u32,
-    /// Whether the part is pulled from its server; otherwise it is pushed.
-    pub(crate) pulled: bool,
-    /// Whether the part's bytes still use the connection.
-    pub(crate) moving: bool,
-}
-
 impl ServerRun {
     /// Returns the state of the exchanges of job copy `job` before the first one, between the workers and servers at `ports`;
     /// `id` is the id of the exchanges. `devices` holds the devices for which each worker exchanges, `buckets` the preparation
@@ -109,6 +99,7 @@ impl ServerRun {
         ports: Ports,
         devices: impl IntoIterator<Item = Members>,
         buckets: Vec<(Span, Vec<Shard>)>,
+        (counts, tracks): (bool, Option<ServerTracks>),
     ) -> ServerRun {
         let (mut first, mut overhead) = (IdVec::filled(0, 1), IdVec::default());
         let mut shards = Vec::new();
@@ -132,9 +123,35 @@ impl ServerRun {
             lines: Lines::new(ports.workers.ranks, ports.servers),
             parcels: BTreeMap::new(),
             books: SyncOutcome::default(),
-            counts: false,
-            tracks: None,
+            counts,
+            tracks,
         }
+    }
+
+    /// Returns the job copy.
+    pub(crate) fn job(&self) -> JobId {
+        self.job
+    }
+
+    /// Returns the bytes and updates of the exchanges, and whether the updates count as updates of the model.
+    pub(super) fn books(&self) -> (&SyncOutcome, bool) {
+        (&self.books, self.counts)
+    }
+
+    /// Puts `parcel` on its connection; returns true if its transfer can begin now, false if it waits for earlier parcels.
+    pub(super) fn enter(&mut self, parcel: Parcel) -> bool {
+        let server = self.shards[ShardId::new(parcel.shard)].server;
+        self.lines.enter(parcel, server)
+    }
+
+    /// Records that message `m` carries `parcel`.
+    pub(super) fn note_message(&mut self, m: MessageId, parcel: Parcel) {
+        self.parcels.insert(m, parcel);
+    }
+
+    /// Returns the parcel that message `m` has carried, and forgets the message.
+    pub(super) fn take_parcel(&mut self, m: MessageId) -> Option<Parcel> {
+        self.parcels.remove(&m)
     }
 
     /// Returns the numbers of all shards.
@@ -145,11 +162,6 @@ impl ServerRun {
     /// Returns the numbers of the shards of a bucket.
     pub(crate) fn of_bucket(&self, bucket: u32) -> Range<u32> {
         self.first[BucketId::new(bucket)]..self.first[BucketId::new(bucket + 1)]
-    }
-
-    /// Returns shard number `shard`.
-    pub(crate) fn shard(&self, shard: u32) -> &Shard {
-        &self.shards[ShardId::new(shard)]
     }
 
     /// Returns the devices for which `worker` exchanges.
@@ -422,59 +434,6 @@ impl Communicators {
             recorder.count(tracks.moving, env.now, servers.moving() as f64);
             recorder.count(tracks.ahead, env.now, servers.lead() as f64);
         }
-    }
-}
-
-/// The connections of all workers with all servers, one for each direction.
-#[derive(Debug)]
-pub(crate) struct Lines {
-    servers: u32,
-    all: Vec<Line>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Line {
-    busy: bool,
-    waiting: VecDeque<Parcel>,
-}
-
-impl Lines {
-    /// Returns the connections of `workers` workers with `servers` servers.
-    pub(super) fn new(workers: u32, servers: u32) -> Lines {
-        let lines = 2 * workers as usize * servers as usize;
-        Lines { servers, all: vec![Line::default(); lines] }
-    }
-
-    /// Returns the connection that carries `parcel` to or from server number `server`.
-    fn at(&mut self, parcel: Parcel, server: u32) -> &mut Line {
-        let pair = parcel.worker as usize * self.servers as usize;
-        let pair = pair + server as usize;
-        &mut self.all[2 * pair + usize::from(parcel.pulled)]
-    }
-
-    /// Removes all parcels from all connections.
-    pub(super) fn clear(&mut self) {
-        self.all.fill(Line::default());
-    }
-
-    /// Puts `parcel` on its connection; returns true if its transfer can begin now, false if it waits for earlier parcels.
-    pub(crate) fn enter(&mut self, parcel: Parcel, server: u32) -> bool {
-        let line = self.at(parcel, server);
-        if line.busy {
-            line.waiting.push_back(parcel);
-            return false;
-        }
-        line.busy = true;
-        true
-    }
-
-    /// Removes `parcel`, whose bytes have left, from its connection; returns the parcel whose transfer begins next, if one
-    /// waits.
-    pub(super) fn leave(&mut self, parcel: Parcel, server: u32) -> Option<Parcel> {
-        let line = self.at(parcel, server);
-        let next = line.waiting.pop_front();
-        line.busy = next.is_some();
-        next
     }
 }
 

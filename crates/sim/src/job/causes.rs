@@ -128,16 +128,15 @@ impl Causes<'_> {
     /// Returns when the input that device `d` waits for was sent; `None` if it was not.
     fn sent(&self, d: DeviceId, input: Input) -> Option<Time> {
         let spread = &self.of.jobs[self.of.devices[d].job].spread;
-        let (part, number) = (spread.part_of(d), input.number());
         let first = self.chain_of(d);
         let chain = Ids::new(first, first + self.of.jobs[self.of.devices[d].job].stages());
         let queued = || {
-            let sending = chain.iter().flat_map(|d| &spread.part_of(d).sending);
-            let mut waiting = sending.flat_map(|sending| &sending.waiting);
-            waiting.find(|(_, of)| of.stage == self.of.devices[d].stage && of.number() == number)
+            let mut unsent = chain.iter().flat_map(|d| spread.part_of(d).unsent());
+            let (stage, number) = (self.of.devices[d].stage, input.number());
+            unsent.find(|(_, of)| of.stage == stage && of.number() == number)
         };
-        let known = part.received[number].front().or_else(|| part.coming[number].front()).copied();
-        known.or_else(|| queued().map(|(sent, _)| *sent))
+        let known = spread.part_of(d).sent(input);
+        known.or_else(|| queued().map(|(sent, _)| sent))
     }
 
     /// Returns the device of the last rank to start the collective that device `d` waits for, and when that rank starts it, or has
@@ -150,7 +149,7 @@ impl Causes<'_> {
     ) -> Option<(Time, DeviceId)> {
         let (step, mut last) = (self.of.devices[d].step(), None);
         for c in self.of.communicators_of(d, communicator) {
-            let communicator = &self.of.communicators.all[c];
+            let communicator = &self.of.communicators[c];
             let started = communicator.started_last(step, number);
             if started.is_none() && communicator.over(step) < number {
                 let peer = self.furthest_behind(d, communicator.devices());

@@ -26,13 +26,13 @@ impl Jobs {
     /// ends the average of models that it is part of.
     pub(crate) fn collective_over(&mut self, env: &mut Env, c: CommunicatorId, last: bool) {
         let j = self.communicators.job(c);
-        if self.averages(j).is_some() && self.communicators.all[c].averages_models() {
+        if self.averages(j).is_some() && self.communicators[c].averages_models() {
             if last && self.communicators.are_averaged(self.jobs[j].parts.communicators) {
                 self.exchanged(env, j);
             }
             return;
         }
-        for d in self.communicators.all[c].devices() {
+        for d in self.communicators[c].devices() {
             self.wake_program(env, d);
         }
     }

@@ -29,7 +29,7 @@ impl Jobs {
     /// too far ahead may pull.
     pub(super) fn pull_all(&mut self, env: &mut Env, j: JobId) {
         for s in self.jobs[j].parts.servers {
-            let servers = &mut self.communicators.servers[s];
+            let servers = &mut self.communicators[s];
             let (workers, shards) = (servers.begin_all(), servers.all());
             for worker in workers {
                 for shard in shards.clone() {
@@ -51,8 +51,8 @@ impl Jobs {
             if experts != of_experts {
                 continue;
             }
-            for bucket in self.communicators.servers[servers].made(worker, made) {
-                if let Some(before) = self.communicators.servers[servers].queue(worker, bucket) {
+            for bucket in self.communicators[servers].made(worker, made) {
+                if let Some(before) = self.communicators[servers].queue(worker, bucket) {
                     self.push_after(env, w, before);
                 }
             }
@@ -69,10 +69,10 @@ impl Jobs {
     /// Pushes the first bucket that waits on a worker.
     pub(crate) fn push_next(&mut self, env: &mut Env, w: ServerWorkerId) {
         let ServerWorker { servers: s, worker, .. } = self.communicators.worker(w);
-        let servers = &mut self.communicators.servers[s];
-        if self.jobs[servers.job].is_finished() {
+        if self.has_finished(s) {
             return;
         }
+        let servers = &mut self.communicators[s];
         let Some((bucket, next)) = servers.unqueue(worker) else {
             return broken("a push begins with a bucket that waits");
         };
@@ -90,22 +90,15 @@ impl Jobs {
 
     /// Sends a part of a bucket between a worker and a server, after all earlier parts on the same connection.
     fn carry(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
-        let servers = &mut self.communicators.servers[s];
-        let server = servers.shard(parcel.shard).server;
-        if servers.lines.enter(parcel, server) {
-            self.set_out(env, s, parcel);
+        let finished = self.has_finished(s);
+        if self.communicators.carry(env, s, parcel, finished) {
             self.take_parcels(env, s);
         }
     }
 
-    fn set_out(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
-        let hop = self.communicators.servers[s].set_out(parcel);
-        let sent =
-            self.communicators.on_exchange(env, s, |exchange, around| exchange.carry(around, hop));
-        if let Some(m) = sent {
-            self.communicators.servers[s].parcels.insert(m, parcel);
-            self.free_line(env, s, m);
-        }
+    /// Returns whether the job copy of exchange `s` with parameter servers has finished.
+    fn has_finished(&self, s: ServersId) -> bool {
+        self.jobs[self.communicators[s].job()].is_finished()
     }
 
     /// Runs `act` on message `m`, which belongs to an exchange with servers, and then handles all parts that have arrived.
@@ -119,7 +112,8 @@ impl Jobs {
             return broken("the message belongs to an exchange with servers");
         };
         self.communicators.on_exchange(env, s, act);
-        self.free_line(env, s, m);
+        let finished = self.has_finished(s);
+        self.communicators.free_line(env, s, m, finished);
         self.take_parcels(env, s);
     }
 
@@ -133,23 +127,11 @@ impl Jobs {
         self.parcel_got_on(env, m, |exchange, around| exchange.moved(around, m));
     }
 
-    /// Sends the next part on the connection of message `m` if the message's bytes have left.
-    fn free_line(&mut self, env: &mut Env, s: ServersId, m: MessageId) {
-        let left = self.communicators.has_left(m);
-        let servers = &mut self.communicators.servers[s];
-        if left
-            && !self.jobs[servers.job].is_finished()
-            && let Some(next) = servers.leaves(m)
-        {
-            self.set_out(env, s, next);
-        }
-    }
-
     /// Handles all parts that have arrived.
     fn take_parcels(&mut self, env: &mut Env, s: ServersId) {
         while let Some(parcel) = self.communicators.take_parcel(s) {
             self.communicators.trace_servers(env, s);
-            if self.jobs[self.communicators.servers[s].job].is_finished() {
+            if self.has_finished(s) {
                 continue;
             }
             if parcel.pulled {
@@ -164,7 +146,7 @@ impl Jobs {
     /// Handles the end of a push: the server has added the pushed part to its parameters.
     fn end_push(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
         let Parcel { worker, shard, .. } = parcel;
-        let (released, over) = self.communicators.servers[s].add(env.now, shard, worker);
+        let (released, over) = self.communicators[s].add(env.now, shard, worker);
         if over && self.end_exchange(env, s, worker) {
             return;
         }
@@ -177,8 +159,9 @@ impl Jobs {
     /// exchange; returns true if this ends the job. A checkpoint that is due begins only if a step of the job ends with that of
     /// the worker's last device, so that all its learners have done the same exchanges.
     fn end_exchange(&mut self, env: &mut Env, s: ServersId, worker: u32) -> bool {
-        let all = &self.communicators.servers;
-        let (j, step, devices) = (all[s].job, all[s].exchanged(worker), all[s].devices(worker));
+        let servers = &self.communicators[s];
+        let (j, step, devices) =
+            (servers.job(), servers.exchanged(worker), servers.devices(worker));
         let mut counted = Counted::Part;
         for d in devices {
             if self.communicators.have_exchanged(d, step) {
@@ -197,8 +180,8 @@ impl Jobs {
     /// Handles the end of a pull: a part of the parameters has arrived at a worker. If it was the last part, the worker's devices
     /// go on, unless other GPUs of theirs still pull.
     fn end_pull(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
-        let servers = &mut self.communicators.servers[s];
-        let (j, devices) = (servers.job, servers.devices(parcel.worker));
+        let servers = &mut self.communicators[s];
+        let (j, devices) = (servers.job(), servers.devices(parcel.worker));
         let held = self.recoveries.is_saving(self.jobs[j].parts.checkpoints);
         if !servers.pulled(parcel.worker) || held {
             return;

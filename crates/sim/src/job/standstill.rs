@@ -80,7 +80,7 @@ impl Jobs {
             );
         }
         for c in parts.communicators.iter().take(MAX_LISTED) {
-            let communicator = &self.communicators.all[c];
+            let communicator = &self.communicators[c];
             let _ = writeln!(
                 state,
                 "  communicator {}: {}, {} B wait",

@@ -81,7 +81,7 @@ impl Jobs {
             }
         }
         if let Op::Receive(input) = op {
-            self.part(d).received[input.number()].pop_front();
+            self.part(d).use_input(input);
         }
     }
 

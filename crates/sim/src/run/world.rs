@@ -278,7 +278,7 @@ impl World<'_> {
             jobs: outcomes,
             resources: resources.outcomes(
                 &mut Site { env, storages: &mut jobs.loaders.storages },
-                &jobs.communicators.link_uses,
+                jobs.communicators.link_uses(),
                 scenario,
             ),
             events: watch.events + env.flows + env.before,

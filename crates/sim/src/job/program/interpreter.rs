@@ -201,12 +201,12 @@ impl Jobs {
     fn is_ready(&self, d: DeviceId, op: Op) -> bool {
         let spread = || &self.jobs[self.devices[d].job].spread;
         match op {
-            Op::Receive(input) => !spread().part_of(d).received[input.number()].is_empty(),
-            Op::AwaitSwap => spread().part_of(d).swapping == 0,
+            Op::Receive(input) => spread().part_of(d).has_received(input),
+            Op::AwaitSwap => !spread().part_of(d).is_swapping(),
             Op::Await(communicator, number) => {
                 let step = self.devices[d].step();
                 let mut all = self.communicators_of(d, communicator).iter();
-                all.all(|c| self.communicators.all[c].over(step) >= number)
+                all.all(|c| self.communicators[c].over(step) >= number)
             }
             Op::TakeBatch
             | Op::Launch
@@ -249,11 +249,10 @@ impl Jobs {
     }
 
     /// Returns the time that device `d` needs for the share `share` of a step on a micro-batch, with the step's jitter.
-    fn time_of_micro_batch(&mut self, env: &Env, d: DeviceId, share: f64) -> Delay {
+    fn time_of_micro_batch(&self, env: &Env, d: DeviceId, share: f64) -> Delay {
         let device = &self.devices[d];
-        let (model, step, j) = (device.model, device.step(), device.job);
-        let job = &mut self.jobs[j];
-        let missing = job.missing(model, step);
+        let job = &self.jobs[device.job];
+        let missing = job.missing(device.model, device.step());
         let (batch, law) = (job.plan.batch - missing, job.plan.step);
         let spread = &job.spread;
         let seconds =

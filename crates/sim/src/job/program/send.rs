@@ -5,6 +5,7 @@
 
 use super::op::Input;
 use crate::communication::RankRoute;
+use crate::device::Device;
 use crate::env::{ActivityId, Env, Event, broken};
 use crate::ids::DeviceId;
 use crate::job::jobs::Jobs;
@@ -18,22 +19,19 @@ impl Jobs {
     pub(in crate::job) fn send_part(&mut self, env: &mut Env, d: DeviceId, input: Input) {
         let to = d - self.devices[d].stage + input.stage;
         if to == d || self.spread(d).bytes <= 0.0 {
-            let now = env.now;
-            self.part(to).received[input.number()].push_back(now);
+            self.part(to).receive(env.now, input);
             return self.wake_program(env, to);
         }
-        let waiting = &mut self.part(d).sending[usize::from(input.back)].waiting;
-        waiting.push_back((env.now, input));
-        if waiting.len() == 1 {
+        if self.part(d).queue(env.now, input) {
             self.begin_sending(env, d, input.back);
         }
     }
 
     /// Returns the device that receives what device `d` is sending, or will send next, in the given direction.
-    fn receiver(&mut self, d: DeviceId, back: bool) -> Option<DeviceId> {
-        let first = d - self.devices[d].stage;
-        let (_, input) = self.part(d).sending[usize::from(back)].waiting.front()?;
-        Some(first + input.stage)
+    fn receiver(&self, d: DeviceId, back: bool) -> Option<DeviceId> {
+        let Device { job, stage, .. } = self.devices[d];
+        let input = self.jobs[job].spread.part_of(d).next_to_send(back)?;
+        Some(d - stage + input.stage)
     }
 
     /// Returns the route from GPU number `rank` of device `d` to the same GPU of device `to`; `None` if there is none.
@@ -62,7 +60,7 @@ impl Jobs {
                 flows += 1;
             }
         }
-        self.part(d).sending[usize::from(back)].flows = flows;
+        self.part(d).begin_flows(back, flows);
         if flows == 0 {
             self.leave_part(env, d, back);
         }
@@ -70,9 +68,7 @@ impl Jobs {
 
     /// Records that the bytes of one GPU of device `d` have left. After the last GPU's, the device's transfer has left.
     pub(crate) fn handed_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
-        let sending = &mut self.part(d).sending[usize::from(back)];
-        sending.flows -= 1;
-        if sending.flows == 0 {
+        if self.part(d).end_flow(back) {
             self.leave_part(env, d, back);
         }
     }
@@ -84,14 +80,13 @@ impl Jobs {
         let Some(RankRoute { latency, .. }) = self.route(env, d, to, 0) else {
             return broken(COMPLETE);
         };
-        let waiting = &mut self.part(d).sending[usize::from(back)].waiting;
-        let (Some((sent, input)), more) = (waiting.pop_front(), !waiting.is_empty()) else {
+        let Some(((sent, input), more)) = self.part(d).end_sending(back) else {
             return broken(COMPLETE);
         };
         if more {
             self.begin_sending(env, d, back);
         }
-        self.part(to).coming[input.number()].push_back(sent);
+        self.part(to).expect(sent, input);
         let input = input.number() as u16;
         if latency.span.0 == 0 {
             return self.arrive_part(env, to, input);
@@ -101,9 +96,7 @@ impl Jobs {
 
     /// Records that the first input on its way to device `d` with this [`Input::number`] has arrived.
     pub(crate) fn arrive_part(&mut self, env: &mut Env, d: DeviceId, input: u16) {
-        let part = self.part(d);
-        let sent = part.coming[usize::from(input)].pop_front();
-        part.received[usize::from(input)].extend(sent);
+        self.part(d).receive_expected(input);
         self.wake_program(env, d);
     }
 }
@@ -117,7 +110,7 @@ impl Jobs {
         let ways: Vec<_> = part.pcie.iter().flat_map(|ways| ways.iter().zip(bytes)).collect();
         let flows = ways.iter().filter_map(|(group, bytes)| group.zip(Some(*bytes)));
         let flows: Vec<_> = flows.filter(|(_, bytes)| *bytes > 0.0).collect();
-        part.swapping += flows.len() as u32;
+        part.add_swaps(flows.len() as u32);
         spread.books.swapped += ranks * (bytes[0] + bytes[1]);
         for (group, bytes) in flows {
             env.network.start(env.now, group, bytes, ActivityId::Swap(d));
@@ -126,9 +119,7 @@ impl Jobs {
 
     /// Ends one of the copies of device `d` from or to its node's memory.
     pub(crate) fn swapped(&mut self, env: &mut Env, d: DeviceId) {
-        let part = self.part(d);
-        part.swapping -= 1;
-        if part.swapping == 0 {
+        if self.part(d).end_swap() {
             self.wake_program(env, d);
         }
     }

@@ -49,34 +49,137 @@ pub(crate) struct ParallelDevice {
     /// For each GPU, the routes from and to the node's memory; `None` if they are not limited.
     pub(crate) pcie: Vec<[Option<GroupId>; 2]>,
     /// For each [`Input::number`], the send times of the inputs that have arrived and have not been used yet.
-    pub(crate) received: Vec<VecDeque<Time>>,
+    received: Vec<VecDeque<Time>>,
     /// For each [`Input::number`], the send times of the inputs whose bytes have left the other stage and have not arrived yet. One
     /// stage sends all of them, over one route, so that they arrive in order.
-    pub(crate) coming: Vec<VecDeque<Time>>,
+    coming: Vec<VecDeque<Time>>,
     /// Transfers of activations, and of their gradients.
-    pub(crate) sending: [Sending; 2],
+    sending: [Sending; 2],
     /// Number of flows from and to the node's memory in progress.
-    pub(crate) swapping: u32,
+    swapping: u32,
 }
 
 impl ParallelDevice {
+    /// Returns the state of a device that is not in use: its first GPU is number `gpu` of the job copy, its steps take `slowness` times
+    /// as long, its GPUs swap over the routes `pcie`, and there are `inputs` kinds of inputs from other stages.
+    pub(crate) fn new(
+        (gpu, slowness): (u32, f64),
+        pcie: Vec<[Option<GroupId>; 2]>,
+        inputs: usize,
+    ) -> ParallelDevice {
+        let none = vec![VecDeque::new(); inputs];
+        let (received, coming) = (none.clone(), none);
+        ParallelDevice { gpu, slowness, pcie, received, coming, ..ParallelDevice::default() }
+    }
+
     /// Returns the state of a pipeline stage that computes on whole batches. `all` are the communicators in which all model
     /// copies take part.
     fn of_whole_batches(all: Ids<CommunicatorId>) -> ParallelDevice {
         let mut communicators = ByCommunicator::default();
         communicators[Communicator::Data] = all;
-        let none = vec![VecDeque::new()];
-        ParallelDevice { communicators, received: none.clone(), coming: none, ..Default::default() }
+        let alone = ParallelDevice::new((0, 0.0), Vec::new(), 1);
+        ParallelDevice { communicators, ..alone }
+    }
+
+    /// Returns whether an input has arrived and has not been used yet.
+    pub(in crate::job) fn has_received(&self, input: Input) -> bool {
+        !self.received[input.number()].is_empty()
+    }
+
+    /// Uses an input that has arrived.
+    pub(in crate::job) fn use_input(&mut self, input: Input) {
+        self.received[input.number()].pop_front();
+    }
+
+    /// Returns when the next input of this kind was sent, if it has arrived or is on its way.
+    pub(in crate::job) fn sent(&self, input: Input) -> Option<Time> {
+        let number = input.number();
+        self.received[number].front().or_else(|| self.coming[number].front()).copied()
+    }
+
+    /// Receives an input that is there at once, at `now`.
+    pub(super) fn receive(&mut self, now: Time, input: Input) {
+        self.received[input.number()].push_back(now);
+    }
+
+    /// Records that the bytes of an input that was ready at `sent` are on their way to this device.
+    pub(super) fn expect(&mut self, sent: Time, input: Input) {
+        self.coming[input.number()].push_back(sent);
+    }
+
+    /// Receives the first input on its way with this [`Input::number`].
+    pub(super) fn receive_expected(&mut self, number: u16) {
+        let sent = self.coming[usize::from(number)].pop_front();
+        self.received[usize::from(number)].extend(sent);
+    }
+
+    /// Queues `input`, ready at `now`, to be sent; returns whether its transfer begins now.
+    pub(super) fn queue(&mut self, now: Time, input: Input) -> bool {
+        let waiting = &mut self.sending[usize::from(input.back)].waiting;
+        waiting.push_back((now, input));
+        waiting.len() == 1
+    }
+
+    /// Returns the input that is being sent, or will be sent next, in a direction.
+    pub(super) fn next_to_send(&self, back: bool) -> Option<Input> {
+        self.sending[usize::from(back)].waiting.front().map(|(_, input)| *input)
+    }
+
+    /// Returns the inputs that are being sent or wait for that, each with the time when it was ready.
+    pub(in crate::job) fn unsent(&self) -> impl Iterator<Item = (Time, Input)> {
+        self.sending.iter().flat_map(|sending| sending.waiting.iter().copied())
+    }
+
+    /// Begins the transfer of the next input in a direction with `flows` flows.
+    pub(super) fn begin_flows(&mut self, back: bool, flows: u32) {
+        self.sending[usize::from(back)].flows = flows;
+    }
+
+    /// Ends a flow of the transfer in a direction; returns whether it was the last one.
+    pub(super) fn end_flow(&mut self, back: bool) -> bool {
+        let sending = &mut self.sending[usize::from(back)];
+        sending.flows -= 1;
+        sending.flows == 0
+    }
+
+    /// Ends the transfer in a direction, and returns its input with the time when it was ready, and whether more inputs wait.
+    pub(super) fn end_sending(&mut self, back: bool) -> Option<((Time, Input), bool)> {
+        let waiting = &mut self.sending[usize::from(back)].waiting;
+        let sent = waiting.pop_front()?;
+        Some((sent, !waiting.is_empty()))
+    }
+
+    /// Adds `flows` flows from and to the node's memory.
+    pub(super) fn add_swaps(&mut self, flows: u32) {
+        self.swapping += flows;
+    }
+
+    /// Ends a flow from or to the node's memory; returns whether it was the last one.
+    pub(super) fn end_swap(&mut self) -> bool {
+        self.swapping -= 1;
+        self.swapping == 0
+    }
+
+    /// Returns whether the device swaps.
+    pub(in crate::job) fn is_swapping(&self) -> bool {
+        self.swapping > 0
+    }
+
+    /// Cancels all transfers and swaps.
+    fn abort(&mut self) {
+        self.swapping = 0;
+        self.received.iter_mut().chain(&mut self.coming).for_each(VecDeque::clear);
+        self.sending = Default::default();
     }
 }
 
 /// The transfers of a device in one direction, whose bytes leave one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Sending {
+struct Sending {
     /// Inputs to be sent, each with the time when it was ready; the first is being sent.
-    pub(in crate::job) waiting: VecDeque<(Time, Input)>,
+    waiting: VecDeque<(Time, Input)>,
     /// Number of flows of the transfer in progress.
-    pub(in crate::job) flows: u32,
+    flows: u32,
 }
 
 impl Spread {
@@ -114,10 +217,6 @@ impl Spread {
 
     /// Cancels all transfers and swaps, so that the step can begin again.
     pub(in crate::job) fn abort(&mut self) {
-        for part in self.parts.iter_mut() {
-            part.swapping = 0;
-            part.received.iter_mut().chain(&mut part.coming).for_each(VecDeque::clear);
-            part.sending.iter_mut().for_each(|sending| *sending = Sending::default());
-        }
+        self.parts.iter_mut().for_each(ParallelDevice::abort);
     }
 }

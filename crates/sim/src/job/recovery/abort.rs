@@ -115,7 +115,7 @@ impl Jobs {
         self.communicators.abort(env, j, parts.communicators);
         self.jobs[j].spread.abort();
         for s in parts.servers {
-            self.communicators.servers[s].abort();
+            self.communicators[s].abort();
             self.communicators.trace_servers(env, s);
         }
     }

@@ -76,8 +76,7 @@ impl Builder<'_> {
         }
         self.note_gpus(job, (node, device));
         run.parts.trainers = self.trainers(&of, (node, device), &on_cores);
-        let communicator = self.parts.communicators.all.next_id();
-        let servers = self.parts.communicators.servers.next_id();
+        let exchanges = self.parts.communicators.next_ids();
         let servers_of_job = job.sync.as_ref().filter(|sync| sync.servers.is_some());
         let mut ways_of_ranks =
             servers_of_job.map(|sync| Box::new(self.ways(&of, sync.transport, node)));
@@ -97,8 +96,7 @@ impl Builder<'_> {
                 run.plan.programs = programs;
             }
         }
-        run.parts.servers = self.parts.communicators.servers.ids_from(servers);
-        run.parts.communicators = self.parts.communicators.all.ids_from(communicator);
+        (run.parts.communicators, run.parts.servers) = self.parts.communicators.ids_from(exchanges);
         run.parts.stagings = self.parts.stagings.stagings.ids_from(staging);
         run.parts.loaders = self.parts.loaders.loaders.ids_from(loader);
         run.parts.devices = self.parts.devices.ids_from(device);
@@ -108,7 +106,7 @@ impl Builder<'_> {
         if self.env.recorder.is_none() && run.waits_alone() {
             run.parts.loaders.iter().for_each(|l| self.sum_up(l));
         }
-        self.parts.communicators.ways.push(ways_of_ranks);
+        self.parts.communicators.add_ways(ways_of_ranks);
         self.parts.jobs.push(run);
     }
 

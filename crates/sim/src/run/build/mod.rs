@@ -103,7 +103,8 @@ struct Parts {
 /// Returns the world of one replication before anything has happened; the first events are scheduled.
 pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options<'_>) -> World<'a> {
     let mut builder = Builder::new(scenario, replication, options.trace);
-    builder.parts.communicators.idle = options.collectives.cloned().unwrap_or_default();
+    let known = options.collectives.cloned().unwrap_or_default();
+    builder.parts.communicators = Communicators::new(known);
     builder.jobs();
     let endless = builder.backgrounds();
     if !options.every_transfer {

@@ -1,6 +1,6 @@
 //! Models that are spread over GPUs: their links, communicators and programs.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::iter;
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ impl Builder<'_> {
                 for (c, place) in shards.iter().zip(0..) {
                     let first = replicas.start + place * each as u32;
                     let all = Ids::new(first, first + each as u32).iter().map(|next| (next, d));
-                    self.parts.communicators.all[c].then.extend(all);
+                    self.parts.communicators.continue_with(c, all);
                 }
             }
         }
@@ -142,7 +142,7 @@ impl Builder<'_> {
         kind: Communicator,
         groups: &[(Members, Members, u32)],
     ) -> Ids<CommunicatorId> {
-        let begin = self.parts.communicators.all.next_id();
+        let begin = self.parts.communicators.next_ids();
         let ranks = groups.first().map_or(0, |(group, ..)| group.ranks);
         let collectives = Arc::new(laid.collectives(program, (kind, ranks)));
         // Learners on the same GPUs may do their collectives one after the other.
@@ -155,12 +155,12 @@ impl Builder<'_> {
                 let (collectives, fusion) = (Arc::clone(&collectives), laid.fusion(kind));
                 let each_step = !laid.is_averaged(kind);
                 let sequence = Sequence { collectives, each_step, fusion };
-                let number = (laid.number, self.parts.communicators.all.next_id());
+                let number = (laid.number, self.parts.communicators.next_ids().0);
                 let run = CommunicatorRun::new(number, kind, ranks, sequence, plan.clone());
-                self.parts.communicators.all.push(run);
+                self.parts.communicators.add(run);
             }
         }
-        self.parts.communicators.all.ids_from(begin)
+        self.parts.communicators.ids_from(begin).0
     }
 
     /// Returns the initial state of all devices (stages of model copies), on nodes from `first` on.
@@ -172,15 +172,8 @@ impl Builder<'_> {
                 let gpus = job.stage_group(copy, stage);
                 let slowness = self.slowest(laid, gpus, first);
                 let pcie = self.swap_ways(laid, gpus, first);
-                let inputs = vec![VecDeque::new(); 2 * laid.of.schedule.chunks() as usize];
-                parts.push(ParallelDevice {
-                    gpu: gpus.first,
-                    slowness,
-                    pcie,
-                    received: inputs.clone(),
-                    coming: inputs,
-                    ..ParallelDevice::default()
-                });
+                let inputs = 2 * laid.of.schedule.chunks() as usize;
+                parts.push(ParallelDevice::new((gpus.first, slowness), pcie, inputs));
             }
         }
         RangeVec::new(laid.first, parts)

@@ -7,7 +7,7 @@ use forebay_scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Tran
 use super::Builder;
 use super::job::JobCopy;
 use super::sync::LinkPlace;
-use crate::communication::{Communicators, LinkUsers, RankLinks, RankRoutes};
+use crate::communication::{LinkUsers, RankLinks, RankRoutes};
 use crate::ids::{CommunicatorId, Ids};
 use crate::job::JobRun;
 
@@ -220,7 +220,7 @@ impl Builder<'_> {
     pub(in crate::run) fn own_links(&mut self) {
         let mut users = LinkUsers::new(&self.env.network);
         self.share_changing(&mut users);
-        for (job, ways) in self.parts.jobs.iter().zip(&self.parts.communicators.ways) {
+        for (job, ways) in self.parts.jobs.iter().zip(self.parts.communicators.ways()) {
             let Some(ways) = ways else { continue };
             if !job.parts.servers.is_empty() {
                 ways.all_links().for_each(|link| users.share(link));
@@ -246,7 +246,7 @@ impl Builder<'_> {
         users: &mut LinkUsers,
     ) {
         for c in communicators {
-            match ways.links_among(&self.parts.communicators.all[c].members()) {
+            match ways.links_among(&self.parts.communicators[c].members()) {
                 Some(links) => links.iter().for_each(|link| users.claim(*link, c)),
                 None => ways.all_links().for_each(|link| users.share(link)),
             }
@@ -254,16 +254,8 @@ impl Builder<'_> {
     }
 
     fn tell_alone(&mut self, users: &LinkUsers) {
-        let Communicators { all, ways, .. } = &mut self.parts.communicators;
-        for (job, ways) in self.parts.jobs.iter().zip(ways) {
-            let Some(ways) = ways else { continue };
-            for c in job.parts.communicators {
-                let communicator = &mut all[c];
-                let links = ways.links_among(&communicator.members());
-                if links.is_some_and(|links| users.is_alone(&links, c)) {
-                    communicator.keep_own_links();
-                }
-            }
+        for job in &self.parts.jobs {
+            self.parts.communicators.keep_own_links(job.parts.communicators, users);
         }
     }
 }

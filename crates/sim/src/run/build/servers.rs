@@ -27,9 +27,8 @@ impl Builder<'_> {
         let held = buckets.map(|(bucket, parts)| (bucket.tensors, parts.clone())).collect();
         let ports = (Members::new(0, 1, ranks), 1);
         let name = format!("{}[{copy}] servers", of.job.name);
-        let servers =
-            self.server_run(of, ports, (0..ranks).map(of_worker).collect(), (&name, held));
-        self.parts.communicators.servers[servers].counts = true;
+        let all = (0..ranks).map(of_worker).collect();
+        let servers = self.server_run(of, ports, all, (&name, held), true);
         let workers: Vec<ServerWorker> = (0..ranks * learners)
             .map(|d| ServerWorker { servers, worker: d / learners, experts: false })
             .collect();
@@ -91,8 +90,8 @@ impl Builder<'_> {
             let first = |worker: u32| devices.gpu(worker / per_copy * learners);
             let of_worker = |worker| Members::new(first(worker), stages, learners);
             let all = (0..group.ranks).map(of_worker).collect();
-            let servers = self.server_run(of, (*group, per_copy), all, (name, held.clone()));
-            self.parts.communicators.servers[servers].counts = counts && place == 0;
+            let (ports, counts) = ((*group, per_copy), counts && place == 0);
+            let servers = self.server_run(of, ports, all, (name, held.clone()), counts);
             for worker in 0..group.ranks {
                 for device in of_worker(worker).gpus() {
                     let worker = ServerWorker { servers, worker, experts };
@@ -103,15 +102,17 @@ impl Builder<'_> {
     }
 
     /// Adds an exchange of workers, given by their ports and their number in each model copy, with the parameter servers of a
-    /// job copy. Each worker exchanges for the given devices. Returns the exchange's id.
+    /// job copy. Each worker exchanges for the given devices. `counts` says whether the updates of the part count as updates of the
+    /// model. Returns the exchange's id.
     fn server_run(
         &mut self,
         of: &JobCopy,
         (workers, per_copy): (Members, u32),
         devices: Vec<Members>,
         (name, held): (&str, Held),
+        counts: bool,
     ) -> ServersId {
-        let id = self.parts.communicators.servers.next_id();
+        let (_, id) = self.parts.communicators.next_ids();
         let (interval, slack, number, per_tensor) = match servers_of(of) {
             Some((sync, servers)) => {
                 let slack = servers.slack.unwrap_or(u64::MAX);
@@ -131,9 +132,10 @@ impl Builder<'_> {
         let buckets = held.into_iter().map(bucket).collect();
         let first = of.job.ranks_by_node().sum();
         let ports = Ports { workers, per_copy, servers: number, first };
-        let mut run = ServerRun::new((of.number, id), (interval, slack), ports, devices, buckets);
-        run.tracks = self.server_tracks(name);
-        self.parts.communicators.servers.push(run);
+        let (of, steps) = ((of.number, id), (interval, slack));
+        let shown = (counts, self.server_tracks(name));
+        let run = ServerRun::new(of, steps, ports, devices, buckets, shown);
+        self.parts.communicators.add_servers(run);
         id
     }
 

@@ -88,11 +88,11 @@ impl Builder<'_> {
         let devices = self.parts.devices.next_id() - device;
         let devices = Members::new(device.number(), 1, devices);
         let ranks = Ranks { members, devices, starters: members.ranks };
-        let number = self.parts.communicators.all.next_id();
+        let number = self.parts.communicators.next_ids().0;
         let mut communicator =
             CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
         communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
-        self.parts.communicators.all.push(communicator);
+        self.parts.communicators.add(communicator);
         Some(Box::new(ways))
     }
 
