@@ -291,7 +291,7 @@ impl Communicators {
         self.trace_gradients(env, c);
         self.trace_collective(env, c);
         if overhead == Span::ZERO {
-            return self.communicator_waited(env, c);
+            return self.end_communicator_delay(env, c);
         }
         let delay = Delay { span: overhead, lane: None };
         env.after(delay, Event::Waited(ActivityId::Communicator(c)));
@@ -300,7 +300,7 @@ impl Communicators {
     /// Handles the end of a delay of communicator `c`: begins its collective after the overhead, or ends the collective
     /// itself.
     #[inline(never)]
-    pub(crate) fn communicator_waited(&mut self, env: &mut Env, c: CommunicatorId) {
+    pub(crate) fn end_communicator_delay(&mut self, env: &mut Env, c: CommunicatorId) {
         let communicator = &mut self.all[c];
         if communicator.current.stage == Stage::Busy {
             return self.end_collective(env, c);

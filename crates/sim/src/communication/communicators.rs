@@ -171,16 +171,16 @@ impl Communicators {
     }
 
     /// Handles the end of a delay of message `m`, which belongs to a collective.
-    pub(crate) fn message_waited(&mut self, env: &mut Env, m: MessageId) {
+    pub(crate) fn end_message_delay(&mut self, env: &mut Env, m: MessageId) {
         if let Some(c) = self.messages.communicator(m) {
-            self.exchange(env, c, |exchange, around| exchange.waited(around, m));
+            self.exchange(env, c, |exchange, around| exchange.end_delay(around, m));
         }
     }
 
     /// Handles the arrival of the bytes of message `m`, which belongs to a collective.
-    pub(crate) fn message_moved(&mut self, env: &mut Env, m: MessageId) {
+    pub(crate) fn end_message_transfer(&mut self, env: &mut Env, m: MessageId) {
         if let Some(c) = self.messages.communicator(m) {
-            self.exchange(env, c, |exchange, around| exchange.moved(around, m));
+            self.exchange(env, c, |exchange, around| exchange.end_transfer(around, m));
         }
     }
 

@@ -117,7 +117,7 @@ impl Exchange {
     }
 
     /// Goes on with message `m` after its latency, the work of a core, or the sum at its receiver.
-    pub(crate) fn waited(&mut self, around: &mut Around<'_>, m: MessageId) {
+    pub(crate) fn end_delay(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => {
                 self.leave_core(around, m);
@@ -130,7 +130,7 @@ impl Exchange {
     }
 
     /// Goes on with message `m` after the arrival of its bytes, or after work on cores that it shared or did at varying speed.
-    pub(crate) fn moved(&mut self, around: &mut Around<'_>, m: MessageId) {
+    pub(crate) fn end_transfer(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => {
                 self.leave_core(around, m);

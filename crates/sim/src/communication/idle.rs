@@ -106,7 +106,7 @@ impl Model for Idle {
         while let Some(finished) = self.env.network.finish(now) {
             if let ActivityId::Message(m) = finished.token {
                 let communicator = self.messages.communicator(m);
-                self.act(communicator, |exchange, around| exchange.moved(around, m));
+                self.act(communicator, |exchange, around| exchange.end_transfer(around, m));
             }
         }
     }
@@ -115,7 +115,7 @@ impl Model for Idle {
         self.env.now = now;
         if let Event::Waited(ActivityId::Message(m)) = event {
             let communicator = self.messages.communicator(m);
-            self.act(communicator, |exchange, around| exchange.waited(around, m));
+            self.act(communicator, |exchange, around| exchange.end_delay(around, m));
         }
     }
 

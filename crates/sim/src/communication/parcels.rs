@@ -126,7 +126,7 @@ impl Communicators {
         let left = self.messages.get(m).has_left();
         if left
             && !finished
-            && let Some(next) = self.servers[s].leaves(m)
+            && let Some(next) = self.servers[s].leave_line(m)
         {
             self.set_out(env, s, next, finished);
         }

@@ -236,7 +236,7 @@ impl ServerRun {
     }
 
     /// Records that `worker` has the gradients of `made` more buckets; returns the numbers of these buckets.
-    pub(crate) fn made(&mut self, worker: u32, made: u32) -> Range<u32> {
+    pub(crate) fn count_made(&mut self, worker: u32, made: u32) -> Range<u32> {
         let buckets = self.overhead.len() as u32;
         self.worker(worker).makes(made, buckets)
     }
@@ -277,7 +277,7 @@ impl ServerRun {
         let (updates, per_copy) = (self.books.updates, self.ports.per_copy);
         let number = worker;
         let worker = self.worker(worker);
-        if !worker.adds() {
+        if !worker.count_added() {
             return false;
         }
         if !number.is_multiple_of(per_copy) {
@@ -313,13 +313,13 @@ impl ServerRun {
         }
         self.books.pulled = self.books.pulled.saturating_add(part.pull);
         let updates = self.books.updates;
-        self.worker(worker).sends(updates);
+        self.worker(worker).count_sent(updates);
         Hop { from: server, to: port, bytes: part.pull, kind: Kind::Copy }
     }
 
     /// Records that the bytes of message `m` have left; returns the parcel whose transfer begins next on the same connection.
     /// `None` if there is none, or if this has been recorded before.
-    pub(crate) fn leaves(&mut self, m: MessageId) -> Option<Parcel> {
+    pub(crate) fn leave_line(&mut self, m: MessageId) -> Option<Parcel> {
         let parcel = self.parcels.get_mut(&m)?;
         if !std::mem::replace(&mut parcel.moving, false) {
             return None;
@@ -330,8 +330,8 @@ impl ServerRun {
     }
 
     /// Records that `worker` has got one more part; returns whether it has all parts now.
-    pub(crate) fn pulled(&mut self, worker: u32) -> bool {
-        self.worker(worker).pulls()
+    pub(crate) fn count_pulled(&mut self, worker: u32) -> bool {
+        self.worker(worker).count_pulled()
     }
 
     /// Returns the model copies that most recently held up the learners of `worker`, with the times of their computations: the

@@ -116,21 +116,21 @@ impl WorkerRun {
     }
 
     /// Counts one more pushed part as added by its server; returns whether the push is complete now.
-    pub(super) fn adds(&mut self) -> bool {
+    pub(super) fn count_added(&mut self) -> bool {
         let all = self.unadded.tick();
         self.added += u64::from(all);
         all
     }
 
     /// Counts a part as sent to the model copy, after `updates` updates of the parameters.
-    pub(super) fn sends(&mut self, updates: u64) {
+    pub(super) fn count_sent(&mut self, updates: u64) {
         if self.unsent.tick() {
             self.read = updates;
         }
     }
 
     /// Counts a part as pulled; returns whether the model copy has all parts now.
-    pub(super) fn pulls(&mut self) -> bool {
+    pub(super) fn count_pulled(&mut self) -> bool {
         let all = self.unpulled.tick();
         self.informed += u64::from(all);
         all

@@ -57,7 +57,7 @@ impl Env {
     }
 
     /// Ends a service at `station` and schedules the end of the next one, if an activity waits there.
-    pub(crate) fn served(&mut self, station: StationId) {
+    pub(crate) fn end_service(&mut self, station: StationId) {
         if let Some(next) = self.stations[station].queue.leave(self.now) {
             self.after(next.delay, Event::Opened(next.activity));
         }

@@ -55,7 +55,7 @@ impl Jobs {
     }
 
     /// Begins the correction of the model of device `d`, whose reference model is up to date.
-    pub(super) fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn begin_correction(&mut self, env: &mut Env, d: DeviceId) {
         self.begin_averaging(env, d);
         let j = self.devices[d].job;
         let Some(run) = self.averages(j) else {
@@ -64,13 +64,13 @@ impl Jobs {
         let pace = self.devices[d].pace();
         let latency = Delay::once(run.latency(self.jobs[j].learners.number()) / pace);
         if latency.span.0 == 0 {
-            return self.move_model(env, d);
+            return self.move_correction(env, d);
         }
         env.after(latency, Event::Waited(ActivityId::Average(d)));
     }
 
     /// Begins to move the bytes of the correction of the model of device `d`, whose latency is over.
-    pub(crate) fn move_model(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn move_correction(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         let Some(run) = self.averages(device.job) else {
             return broken("only learners that average models come here");
@@ -81,12 +81,12 @@ impl Jobs {
         let bytes = run.bytes_of(PartId::new(device.stage));
         let gpu = self.gpu_of(d);
         if !gpu.is_some_and(|gpu| gpu.move_bytes(env, bytes, ActivityId::Average(d))) {
-            self.drawn(env, d);
+            self.end_correction(env, d);
         }
     }
 
     /// Ends the correction of the model of device `d`, which goes on with its program.
-    pub(crate) fn drawn(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn end_correction(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         if device.account.state() != State::Averaging {
             return;
@@ -110,25 +110,25 @@ impl Jobs {
     /// their models; with a single GPU there is nothing to reduce.
     fn average_among_gpus(&mut self, env: &mut Env, j: JobId) {
         if !self.communicators.begin_averages(env, self.jobs[j].parts.communicators) {
-            self.exchanged(env, j);
+            self.begin_average_update(env, j);
         }
     }
 
     /// Begins to update the reference models of job copy `j`, since every GPU has the sum of corrections.
-    pub(super) fn exchanged(&mut self, env: &mut Env, j: JobId) {
+    pub(super) fn begin_average_update(&mut self, env: &mut Env, j: JobId) {
         let Some(run) = self.averages(j) else {
             return broken("only learners that average models come here");
         };
         let shared = run.update();
         if shared.span.0 == 0 {
-            return self.averaged(env, j);
+            return self.end_average(env, j);
         }
         let delay = shared.at_pace(self.slowest_of(self.jobs[j].parts.devices));
         env.after(delay, Event::Waited(ActivityId::Averaged(j)));
     }
 
     /// Ends an average of job copy `j`: every GPU's reference model is up to date.
-    pub(crate) fn averaged(&mut self, env: &mut Env, j: JobId) {
+    pub(crate) fn end_average(&mut self, env: &mut Env, j: JobId) {
         let Some(run) = self.averages_mut(j) else {
             return broken("only learners that average models come here");
         };

@@ -85,7 +85,7 @@ impl Jobs {
     }
 
     /// Lets device `d` take the batch that was promised to it, at the end of its sleep between polls.
-    pub(crate) fn awake(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn wake_sleeper(&mut self, env: &mut Env, d: DeviceId) {
         let l = self.devices[d].loader;
         let Some(found) = self.loaders.take_promised(l, d) else {
             return broken("a device is woken for the batch that was promised to it");
@@ -171,10 +171,10 @@ impl Jobs {
     }
 
     /// Ends the copy of the batch of device `d`.
-    pub(crate) fn loaded(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn end_batch_copy(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         if device.input.has_host() {
-            return self.copied_ahead(env, d);
+            return self.end_copy_ahead(env, d);
         }
         if device.account.state() != State::Loading {
             // The device's job ended during the copy.
@@ -274,7 +274,7 @@ impl Jobs {
 
     /// Records that the batch that the host of device `d` copies is on the device, which begins its step if it has waited for this
     /// batch. Begins to copy the next batch.
-    pub(super) fn copied_ahead(&mut self, env: &mut Env, d: DeviceId) {
+    pub(super) fn end_copy_ahead(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         if device.account.state() == State::Off {
             // The device's job ended during the copy.

@@ -194,17 +194,17 @@ impl Jobs {
     }
 
     /// Ends the current kind of kernels of device `d`, or its step on cores.
-    pub(crate) fn kernels_ended(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn end_kernels(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         let (busy, kernels) = (device.account.state() == State::Busy, device.kernels().0);
-        let Some(gpu) = self.gpu_of(d) else { return self.stepped(env, d) };
+        let Some(gpu) = self.gpu_of(d) else { return self.end_work(env, d) };
         // A device whose job has ended runs no further kernels.
         if let Some(next) = gpu.end_kernels(env.now, kernels).filter(|_| busy) {
             self.devices[d].go_on_with_kernels(next);
             return self.begin_kernels(env, d);
         }
         gpu.free_activations();
-        self.stepped(env, d);
+        self.end_work(env, d);
     }
 }
 
@@ -244,7 +244,7 @@ impl Jobs {
     }
 
     /// Ends the host-side work of trainer `t` for a step, or of one of its threads.
-    pub(crate) fn launched(&mut self, env: &mut Env, t: TrainerId) {
+    pub(crate) fn end_launch(&mut self, env: &mut Env, t: TrainerId) {
         let next = self.leave_launch(env, t);
         env.notices.extend(next.map(Notice::CoreFree));
         let d = self.trainers[t].device;

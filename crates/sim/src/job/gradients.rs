@@ -24,11 +24,11 @@ impl Jobs {
 
     /// Handles the end of a collective of communicator `c`, which may be the `last` one of its step: lets waiting devices go on, or
     /// ends the average of models that it is part of.
-    pub(crate) fn collective_over(&mut self, env: &mut Env, c: CommunicatorId, last: bool) {
+    pub(crate) fn go_on_after_collective(&mut self, env: &mut Env, c: CommunicatorId, last: bool) {
         let j = self.communicators.job(c);
         if self.averages(j).is_some() && self.communicators[c].averages_models() {
             if last && self.communicators.are_averaged(self.jobs[j].parts.communicators) {
-                self.exchanged(env, j);
+                self.begin_average_update(env, j);
             }
             return;
         }
@@ -47,13 +47,13 @@ impl Jobs {
         if there {
             self.communicators.begin_server_exchange(env.now, d, self.devices[d].step());
         } else {
-            self.wait_for_parameters_from(env, d);
+            self.begin_parameter_wait(env, d);
         }
         !there
     }
 
     /// Begins the wait of device `d` for parameters from the servers.
-    fn wait_for_parameters_from(&mut self, env: &mut Env, d: DeviceId) {
+    fn begin_parameter_wait(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::AwaitingParameters);
         self.trace_device(env, d, Cause::Communication.name());
@@ -81,12 +81,12 @@ impl Jobs {
         let bytes = self.offered(d, piece).bytes * f64::from(learners + 1);
         let gpu = self.gpu_of(d);
         if !gpu.is_some_and(|gpu| gpu.move_bytes(env, bytes, ActivityId::Sum(d))) {
-            self.summed(env, d);
+            self.end_sum(env, d);
         }
     }
 
     /// Ends a sum on the GPU of device `d`.
-    pub(crate) fn summed(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn end_sum(&mut self, env: &mut Env, d: DeviceId) {
         let pieces = self.pieces_of(d);
         let Some(gpu) = self.gpu_of(d) else {
             return broken("learners that sum gradients share a GPU");
@@ -135,7 +135,7 @@ impl Jobs {
     }
 
     /// Ends a compression on the GPU of device `d`, which then exchanges the piece.
-    pub(crate) fn compressed(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn end_compression(&mut self, env: &mut Env, d: DeviceId) {
         let piece = self.gpu_of(d).and_then(|gpu| gpu.sums.end_compression());
         if let Some(piece) = piece {
             self.begin_exchange_of(env, d, self.offered(d, piece).exchange);

@@ -241,7 +241,7 @@ impl JobRun {
     pub(super) fn may_begin(&self, step: u64) -> bool {
         let round = step - step % self.plan.period;
         let others = self.trains_apart() || round < self.steps.completed() + self.plan.window;
-        others && !self.learners.hold(step)
+        others && !self.learners.holds(step)
     }
 
     /// Returns whether all model copies wait for each other when `steps` steps are complete.

@@ -59,7 +59,7 @@ impl LearnersRun {
 
     /// Returns whether no learner begins `step` before the next change of their number.
     #[inline]
-    pub(super) fn hold(&self, step: u64) -> bool {
+    pub(super) fn holds(&self, step: u64) -> bool {
         step >= self.held_at
     }
 

@@ -51,7 +51,7 @@ impl Jobs {
             if experts != of_experts {
                 continue;
             }
-            for bucket in self.communicators[servers].made(worker, made) {
+            for bucket in self.communicators[servers].count_made(worker, made) {
                 if let Some(before) = self.communicators[servers].queue(worker, bucket) {
                     self.push_after(env, w, before);
                 }
@@ -102,7 +102,7 @@ impl Jobs {
     }
 
     /// Runs `act` on message `m`, which belongs to an exchange with servers, and then handles all parts that have arrived.
-    fn parcel_got_on(
+    fn advance_parcel(
         &mut self,
         env: &mut Env,
         m: MessageId,
@@ -118,13 +118,13 @@ impl Jobs {
     }
 
     /// Handles the end of a delay of message `m`, which belongs to an exchange with servers.
-    pub(crate) fn parcel_waited(&mut self, env: &mut Env, m: MessageId) {
-        self.parcel_got_on(env, m, |exchange, around| exchange.waited(around, m));
+    pub(crate) fn end_parcel_delay(&mut self, env: &mut Env, m: MessageId) {
+        self.advance_parcel(env, m, |exchange, around| exchange.end_delay(around, m));
     }
 
     /// Handles the arrival of the bytes of message `m`, which belongs to an exchange with servers.
-    pub(crate) fn parcel_moved(&mut self, env: &mut Env, m: MessageId) {
-        self.parcel_got_on(env, m, |exchange, around| exchange.moved(around, m));
+    pub(crate) fn end_parcel_transfer(&mut self, env: &mut Env, m: MessageId) {
+        self.advance_parcel(env, m, |exchange, around| exchange.end_transfer(around, m));
     }
 
     /// Handles all parts that have arrived.
@@ -183,7 +183,7 @@ impl Jobs {
         let servers = &mut self.communicators[s];
         let (j, devices) = (servers.job(), servers.devices(parcel.worker));
         let held = self.recoveries.is_saving(self.jobs[j].parts.checkpoints);
-        if !servers.pulled(parcel.worker) || held {
+        if !servers.count_pulled(parcel.worker) || held {
             return;
         }
         let waits = |d: &DeviceId| {

@@ -118,7 +118,7 @@ impl Jobs {
     }
 
     /// Ends the computation or the update of device `d`.
-    pub(crate) fn stepped(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn end_work(&mut self, env: &mut Env, d: DeviceId) {
         if self.devices[d].account.state() != State::Updating && !self.end_threads(env, d) {
             return;
         }

@@ -105,7 +105,7 @@ impl Loaders {
         worker.parts = 1;
         self.fetches.of[w] = Fetch { left: worker.request, ..Fetch::default() };
         self.enter(env, w, Phase::Served, Cause::Latency);
-        self.ask_ahead(env, w) && self.part_done(env, w)
+        self.ask_ahead(env, w) && self.end_part(env, w)
     }
 
     /// Makes range requests of worker `w` until as many are in progress as readahead allows; returns true if all ranges have
@@ -167,13 +167,13 @@ impl Loaders {
     }
 
     /// Ends the visit of range `r` at the station that limits the storage's operations.
-    pub(crate) fn range_opened(&mut self, env: &mut Env, r: RangeId) {
+    pub(crate) fn end_range_operation(&mut self, env: &mut Env, r: RangeId) {
         let w = self.fetches.ranges[r].worker;
         if let Some(station) = self.mount_of(w).station {
-            env.served(station);
+            env.end_service(station);
         }
         if self.ask_range(env, r) {
-            self.range_over(env, r);
+            self.finish_range(env, r);
         }
     }
 
@@ -198,14 +198,14 @@ impl Loaders {
     }
 
     /// Goes on with range `r` after the end of its delay.
-    pub(crate) fn range_waited(&mut self, env: &mut Env, r: RangeId) {
+    pub(crate) fn resume_range(&mut self, env: &mut Env, r: RangeId) {
         let over = match self.fetches.ranges[r].state {
             State::Queued => self.operate_range(env, r),
             State::Opening | State::Refused => self.ask_range(env, r),
             State::FirstByte | State::Bytes => self.move_range(env, r),
         };
         if over {
-            self.range_over(env, r);
+            self.finish_range(env, r);
         }
     }
 
@@ -238,7 +238,7 @@ impl Loaders {
     }
 
     /// Ends a part of the transfer of range `r`.
-    pub(crate) fn range_moved(&mut self, env: &mut Env, r: RangeId) {
+    pub(crate) fn end_range_transfer(&mut self, env: &mut Env, r: RangeId) {
         let range = &mut self.fetches.ranges[r];
         range.parts -= 1;
         if range.parts == 0 {
@@ -247,12 +247,12 @@ impl Loaders {
             self.end_turn(env, service, ActivityId::Range(r));
             self.fetches.of[w].moving -= 1;
             self.note_fetch(env, w, Cause::Latency);
-            self.range_over(env, r);
+            self.finish_range(env, r);
         }
     }
 
     /// Ends range `r` and requests more; resumes the worker if all ranges have been fetched.
-    fn range_over(&mut self, env: &mut Env, r: RangeId) {
+    fn finish_range(&mut self, env: &mut Env, r: RangeId) {
         let w = self.fetches.ranges[r].worker;
         self.end_range(env, r);
         if self.ask_ahead(env, w) {

@@ -152,9 +152,9 @@ impl Loaders {
         false
     }
 
-    pub(super) fn opened(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn end_open(&mut self, env: &mut Env, w: WorkerId) -> bool {
         if let Some(station) = self.mount_of(w).station {
-            env.served(station);
+            env.end_service(station);
         }
         self.ask_again(env, w)
     }
@@ -204,7 +204,7 @@ impl Loaders {
             true => self.way_in_cache(w),
             false => mount.way(&mut env.network, worker.location.way),
         };
-        let Some(group) = way else { return self.transferred(env, w) };
+        let Some(group) = way else { return self.end_transfer(env, w) };
         let phase = if shard { Phase::Request } else { Phase::Transfer };
         self.enter(env, w, phase, Cause::Transfer);
         env.network.start(env.now, group, bytes, ActivityId::Worker(w));
@@ -212,12 +212,12 @@ impl Loaders {
     }
 
     /// Handles the arrival of a request's bytes; returns true if the sample is complete.
-    pub(super) fn transferred(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn end_transfer(&mut self, env: &mut Env, w: WorkerId) -> bool {
         if let Some(slots) = self.slots_held(w) {
             env.leave_queue(slots);
         }
         let mount = self.mount_of(w);
-        if mount.costs_cpu() { self.receive(env, w) } else { self.received(env, w) }
+        if mount.costs_cpu() { self.receive(env, w) } else { self.end_receive(env, w) }
     }
 
     /// Begins the CPU work for the bytes that have arrived for worker `w`; returns true if the sample is complete.
@@ -236,7 +236,7 @@ impl Loaders {
         let seconds = cpu.fixed * requests + cpu.per_byte * worker.request;
         let stage = worker.stage;
         if seconds <= 0.0 {
-            return self.received(env, w);
+            return self.end_receive(env, w);
         }
         let cores = self.stages[stage].cores;
         self.begin_compute(env, w, cores, seconds, Delay::once(seconds), Phase::Receiving)
@@ -244,23 +244,23 @@ impl Loaders {
 
     /// Hands the received bytes to worker `w`; returns true if the sample is complete.
     #[inline(always)]
-    pub(super) fn received(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn end_receive(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let loader = &self.loaders[self.workers[w].loader];
         let layout = loader.source.layout;
         if loader.features.keeps {
             self.keep_all(env, w);
         }
         match layout {
-            Layout::FilePerSample | Layout::OneFile { .. } => self.file_read(w),
-            _ => self.part_read(env, w, layout),
+            Layout::FilePerSample | Layout::OneFile { .. } => self.count_file(w),
+            _ => self.end_file_part(env, w, layout),
         }
     }
 
     /// Handles the arrival of the bytes of a request for a part of a file; returns true if the sample is complete.
-    fn part_read(&mut self, env: &mut Env, w: WorkerId, layout: Layout) -> bool {
+    fn end_file_part(&mut self, env: &mut Env, w: WorkerId, layout: Layout) -> bool {
         match layout {
-            Layout::RowGroups(groups) => self.chunk_read(env, w, groups),
-            _ => self.requested(env, w),
+            Layout::RowGroups(groups) => self.end_chunk(env, w, groups),
+            _ => self.end_shard_request(env, w),
         }
     }
 
@@ -282,7 +282,7 @@ impl Loaders {
 
     /// Counts the bytes of a sample whose file has been read; returns true because the sample is complete.
     #[inline]
-    pub(super) fn file_read(&mut self, w: WorkerId) -> bool {
+    pub(super) fn count_file(&mut self, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         worker.item.bytes += worker.sample.size;
         true
@@ -290,7 +290,7 @@ impl Loaders {
 
     /// Adds the bytes of a finished request to the shard's buffer, and requests more bytes if the sample needs them; returns
     /// true if the sample is complete.
-    pub(super) fn requested(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn end_shard_request(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let (worker, shard) = (&self.workers[w], &mut self.shards[w]);
         // The request may have fetched a whole file into a tier, including bytes that were read before.
         let new = worker.request.min(shard.unread.max(1.0));
@@ -318,7 +318,7 @@ impl Loaders {
     pub(super) fn transfer_plain(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         let (bytes, way) = (worker.request, self.loaders[worker.loader].mount.group);
-        let Some(group) = way else { return self.file_read(w) };
+        let Some(group) = way else { return self.count_file(w) };
         self.enter(env, w, Phase::File, Cause::Transfer);
         env.network.start(env.now, group, bytes, ActivityId::Worker(w));
         false
@@ -355,7 +355,7 @@ impl Loaders {
     pub(super) fn fetch_chunk(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
         let shard = &mut self.shards[w];
         if shard.missing == 0 {
-            return self.file_read(w);
+            return self.count_file(w);
         }
         let worker = &mut self.workers[w];
         worker.request = shard.unread * groups.read / f64::from(groups.columns);
@@ -377,7 +377,7 @@ impl Loaders {
     }
 
     /// Handles the arrival of a column chunk; returns true if the row group is complete and needs no decompression.
-    pub(super) fn chunk_read(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
+    pub(super) fn end_chunk(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
         let shard = &mut self.shards[w];
         shard.missing -= 1;
         if shard.missing > 0 {
@@ -385,7 +385,7 @@ impl Loaders {
         }
         let seconds = groups.decompress * groups.read * shard.unread;
         if seconds <= 0.0 {
-            return self.file_read(w);
+            return self.count_file(w);
         }
         let cores = self.stages[self.workers[w].stage].cores;
         self.begin_compute(env, w, cores, seconds, Delay::once(seconds), Phase::Unpacking)

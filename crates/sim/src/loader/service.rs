@@ -52,14 +52,14 @@ impl Loaders {
     }
 
     /// Ends one part of the request of worker `w`; returns true if the sample is complete.
-    pub(super) fn part_done(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn end_part(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         worker.parts = worker.parts.saturating_sub(1);
         if worker.parts > 0 {
             return false;
         }
         self.end_turn(env, self.mount_of(w).service, ActivityId::Worker(w));
-        self.transferred(env, w)
+        self.end_transfer(env, w)
     }
 }
 
@@ -154,7 +154,7 @@ impl Loaders {
     /// cancelled.
     pub(crate) fn leave_operations(&self, env: &mut Env, w: WorkerId) {
         if let Some(station) = self.mount_of(w).station {
-            env.served(station);
+            env.end_service(station);
         }
     }
 }
@@ -218,7 +218,7 @@ impl Loaders {
             env.flows += 1;
             match activity {
                 ActivityId::Worker(w) => self.resume(env, w),
-                ActivityId::Range(r) => self.range_moved(env, r),
+                ActivityId::Range(r) => self.end_range_transfer(env, r),
                 // No other activity reads from a measured storage.
                 _ => {}
             }
@@ -246,7 +246,7 @@ impl Loaders {
     }
 
     /// Ends the request that disk head `a` was serving.
-    pub(crate) fn delivered(&mut self, env: &mut Env, a: DiskHeadId) {
+    pub(crate) fn end_disk_request(&mut self, env: &mut Env, a: DiskHeadId) {
         let (ended, next) = self.storages.disk_heads[a].end(env.now);
         if let Some(seconds) = next {
             env.after(Delay::once(seconds), Event::Delivered(a));
@@ -257,7 +257,7 @@ impl Loaders {
                 self.split_latency(env.now, w, seconds);
                 self.resume(env, w);
             }
-            Some((ActivityId::Range(r), _)) => self.range_moved(env, r),
+            Some((ActivityId::Range(r), _)) => self.end_range_transfer(env, r),
             // No other activity reads from a disk head.
             _ => {}
         }

@@ -63,11 +63,11 @@ impl Loaders {
             Phase::Asleep => return self.look_again(env, w),
             Phase::Refused => self.ask_again(env, w),
             Phase::Queued => self.operate(env, w),
-            Phase::Opening => self.opened(env, w),
+            Phase::Opening => self.end_open(env, w),
             Phase::Latency => self.first_byte(env, w),
-            Phase::File => self.file_read(w),
-            Phase::Transfer | Phase::Request => self.transferred(env, w),
-            Phase::Served => self.part_done(env, w),
+            Phase::File => self.count_file(w),
+            Phase::Transfer | Phase::Request => self.end_transfer(env, w),
+            Phase::Served => self.end_part(env, w),
             Phase::Computing | Phase::Receiving | Phase::Unpacking => self.end_compute(env, w),
             Phase::Delayed | Phase::Copying => true,
             Phase::OnGpu => {
@@ -222,7 +222,7 @@ impl Loaders {
 
     /// Ends the computation of worker `w` on a core and gives the core to the next activity.
     #[inline]
-    pub(crate) fn computed(&mut self, env: &mut Env, w: WorkerId) {
+    pub(crate) fn end_computation(&mut self, env: &mut Env, w: WorkerId) {
         let Worker { stage, loader, phase, .. } = self.workers[w];
         if let Some(group) = self.loaders[loader].mount.group {
             // Most workers go on with a read.
@@ -231,11 +231,11 @@ impl Loaders {
         if let Cores::Fifo(station) = self.stages[stage].cores
             && let Some(next) = env.stations[station].queue.leave(env.now)
         {
-            self.admitted(env, next);
+            self.admit(env, next);
         }
         let over = match phase {
-            Phase::Receiving => self.received(env, w),
-            Phase::Unpacking => self.file_read(w),
+            Phase::Receiving => self.end_receive(env, w),
+            Phase::Unpacking => self.count_file(w),
             _ => self.end_thread(env.now, w),
         };
         if over {
@@ -249,13 +249,13 @@ impl Loaders {
         if let Some((station, _)) = cores.slots()
             && let Some(next) = env.stations[station].queue.leave(env.now)
         {
-            self.admitted(env, next);
+            self.admit(env, next);
         }
     }
 
     /// Gives a core that has become free to the next activity in its queue: another worker's or a message's.
     #[inline]
-    pub(crate) fn admitted(&mut self, env: &mut Env, next: Waiting) {
+    pub(crate) fn admit(&mut self, env: &mut Env, next: Waiting) {
         if let ActivityId::Worker(other) = next.activity
             && !self.is_team(other)
         {
@@ -274,8 +274,8 @@ impl Loaders {
             self.split_cpu_wait(env.now, w);
         }
         match phase {
-            Phase::Receiving => self.received(env, w),
-            Phase::Unpacking => self.file_read(w),
+            Phase::Receiving => self.end_receive(env, w),
+            Phase::Unpacking => self.count_file(w),
             _ => self.end_thread(env.now, w),
         }
     }

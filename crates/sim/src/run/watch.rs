@@ -78,14 +78,14 @@ impl Watch<'_> {
     /// Counts one more event or group of transfers, and returns whether the run ends now. The conditions for its end are only
     /// checked from time to time.
     #[inline]
-    pub(super) fn ends(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
+    pub(super) fn count_and_check(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
         self.handled += 1;
-        self.handled >= self.next && self.look(env, jobs, faults)
+        self.handled >= self.next && self.check(env, jobs, faults)
     }
 
     /// Reports progress; returns whether the run ends now, because it was interrupted, is too long, or its result is known.
     #[cold]
-    fn look(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
+    fn check(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
         if let Some(progress) = self.progress {
             self.tell(env, jobs, progress);
         }

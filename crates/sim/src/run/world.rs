@@ -104,21 +104,21 @@ impl Model for World<'_> {
             self.watch.transfers += 1;
             match finished.token {
                 ActivityId::Worker(w) => self.jobs.loaders.resume(&mut self.env, w),
-                ActivityId::Range(r) => self.jobs.loaders.range_moved(&mut self.env, r),
+                ActivityId::Range(r) => self.jobs.loaders.end_range_transfer(&mut self.env, r),
                 ActivityId::Request(r) => self.background.end_request(r),
                 ActivityId::Copy(c) => self.resume_copy(c),
-                ActivityId::Step(d) => self.jobs.kernels_ended(&mut self.env, d),
-                ActivityId::Average(d) => self.jobs.drawn(&mut self.env, d),
-                ActivityId::Sum(d) => self.jobs.summed(&mut self.env, d),
-                ActivityId::Launch(t) => self.jobs.launched(&mut self.env, t),
-                ActivityId::Load(d) => self.jobs.loaded(&mut self.env, d),
-                ActivityId::Message(m) => self.message_moved(m),
+                ActivityId::Step(d) => self.jobs.end_kernels(&mut self.env, d),
+                ActivityId::Average(d) => self.jobs.end_correction(&mut self.env, d),
+                ActivityId::Sum(d) => self.jobs.end_sum(&mut self.env, d),
+                ActivityId::Launch(t) => self.jobs.end_launch(&mut self.env, t),
+                ActivityId::Load(d) => self.jobs.end_batch_copy(&mut self.env, d),
+                ActivityId::Message(m) => self.end_message_transfer(m),
                 ActivityId::Handed { device, back } => {
-                    self.jobs.handed_part(&mut self.env, device, back)
+                    self.jobs.end_part_flow(&mut self.env, device, back)
                 }
-                ActivityId::Swap(d) => self.jobs.swapped(&mut self.env, d),
-                ActivityId::Write(w) => self.jobs.checkpoint_moved(&mut self.env, w),
-                ActivityId::ReadBack(f) => self.jobs.part_read_back(&mut self.env, f),
+                ActivityId::Swap(d) => self.jobs.end_swap(&mut self.env, d),
+                ActivityId::Write(w) => self.jobs.end_checkpoint_transfer(&mut self.env, w),
+                ActivityId::ReadBack(f) => self.jobs.end_part_read_back(&mut self.env, f),
                 ActivityId::Averaged(_)
                 | ActivityId::Sleeper(_)
                 | ActivityId::Push(_)
@@ -146,38 +146,40 @@ impl Model for World<'_> {
             Event::Opened(ActivityId::Copy(c)) | Event::Waited(ActivityId::Copy(c)) => {
                 self.resume_copy(c);
             }
-            Event::Computed(w) => self.jobs.loaders.computed(&mut self.env, w),
-            Event::Stepped(d) => self.jobs.stepped(&mut self.env, d),
-            Event::Arrived(load) => self.background.arrived(&mut self.env, load),
+            Event::Computed(w) => self.jobs.loaders.end_computation(&mut self.env, w),
+            Event::Stepped(d) => self.jobs.end_work(&mut self.env, d),
+            Event::Arrived(load) => self.background.begin_request(&mut self.env, load),
             Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
-            Event::Delivered(arm) => self.jobs.loaders.delivered(&mut self.env, arm),
-            Event::Opened(ActivityId::Range(r)) => self.jobs.loaders.range_opened(&mut self.env, r),
-            Event::Waited(ActivityId::Range(r)) => self.jobs.loaders.range_waited(&mut self.env, r),
+            Event::Delivered(arm) => self.jobs.loaders.end_disk_request(&mut self.env, arm),
+            Event::Opened(ActivityId::Range(r)) => {
+                self.jobs.loaders.end_range_operation(&mut self.env, r)
+            }
+            Event::Waited(ActivityId::Range(r)) => self.jobs.loaders.resume_range(&mut self.env, r),
             Event::Opened(ActivityId::Request(r)) => {
-                self.background.request_opened(&mut self.env, r)
+                self.background.end_request_operation(&mut self.env, r)
             }
             Event::Waited(ActivityId::Request(r)) => {
                 self.background.request_bytes(&mut self.env, r)
             }
-            Event::Waited(ActivityId::Sleeper(d)) => self.jobs.awake(&mut self.env, d),
-            Event::Waited(ActivityId::Launch(t)) => self.jobs.launched(&mut self.env, t),
-            Event::Waited(ActivityId::Average(d)) => self.jobs.move_model(&mut self.env, d),
-            Event::Waited(ActivityId::Averaged(j)) => self.jobs.averaged(&mut self.env, j),
-            Event::Waited(ActivityId::Message(m)) => self.message_waited(m),
-            Event::Waited(ActivityId::Sum(d)) => self.jobs.compressed(&mut self.env, d),
+            Event::Waited(ActivityId::Sleeper(d)) => self.jobs.wake_sleeper(&mut self.env, d),
+            Event::Waited(ActivityId::Launch(t)) => self.jobs.end_launch(&mut self.env, t),
+            Event::Waited(ActivityId::Average(d)) => self.jobs.move_correction(&mut self.env, d),
+            Event::Waited(ActivityId::Averaged(j)) => self.jobs.end_average(&mut self.env, j),
+            Event::Waited(ActivityId::Message(m)) => self.end_message_delay(m),
+            Event::Waited(ActivityId::Sum(d)) => self.jobs.end_compression(&mut self.env, d),
             Event::Waited(ActivityId::Push(w)) => self.jobs.push_next(&mut self.env, w),
             Event::Waited(ActivityId::Arriving { device, input }) => {
                 self.jobs.arrive_part(&mut self.env, device, input);
             }
             Event::Waited(ActivityId::Communicator(c)) => {
-                self.jobs.communicators.communicator_waited(&mut self.env, c)
+                self.jobs.communicators.end_communicator_delay(&mut self.env, c)
             }
             Event::Waited(ActivityId::Checkpoint(c)) => {
-                self.jobs.checkpoint_paused(&mut self.env, c)
+                self.jobs.end_checkpoint_pause(&mut self.env, c)
             }
             Event::Waited(ActivityId::Restart(f)) => self.jobs.restart(&mut self.env, f),
             Event::Turned(fault) => self.faults.turn(&mut self.env, fault),
-            Event::Failed { failures, node } => self.jobs.failed(&mut self.env, failures, node),
+            Event::Failed { failures, node } => self.jobs.fail(&mut self.env, failures, node),
             Event::Opened(_) | Event::Waited(_) => {
                 broken("no other activity opens files or waits for a delay");
             }
@@ -198,18 +200,18 @@ impl World<'_> {
     }
 
     /// Handles the end of a message's delay: the message belongs to a collective, or goes to or from a parameter server.
-    fn message_waited(&mut self, m: MessageId) {
+    fn end_message_delay(&mut self, m: MessageId) {
         match self.jobs.communicators.is_parcel(m) {
-            true => self.jobs.parcel_waited(&mut self.env, m),
-            false => self.jobs.communicators.message_waited(&mut self.env, m),
+            true => self.jobs.end_parcel_delay(&mut self.env, m),
+            false => self.jobs.communicators.end_message_delay(&mut self.env, m),
         }
     }
 
     /// Handles the arrival of a message's bytes.
-    fn message_moved(&mut self, m: MessageId) {
+    fn end_message_transfer(&mut self, m: MessageId) {
         match self.jobs.communicators.is_parcel(m) {
-            true => self.jobs.parcel_moved(&mut self.env, m),
-            false => self.jobs.communicators.message_moved(&mut self.env, m),
+            true => self.jobs.end_parcel_transfer(&mut self.env, m),
+            false => self.jobs.communicators.end_message_transfer(&mut self.env, m),
         }
     }
 
@@ -224,7 +226,7 @@ impl World<'_> {
                 break;
             }
         }
-        if self.watch.ends(&self.env, &self.jobs, &self.faults) {
+        if self.watch.count_and_check(&self.env, &self.jobs, &self.faults) {
             self.jobs.cut_off();
         }
     }
@@ -233,11 +235,11 @@ impl World<'_> {
         let World { env, jobs, stagings, .. } = self;
         match notice {
             Notice::BatchReady { loader, worker } => jobs.serve(env, loader, worker),
-            Notice::CoreFree(next) => jobs.loaders.admitted(env, next),
+            Notice::CoreFree(next) => jobs.loaders.admit(env, next),
             Notice::CollectiveOver { communicator, last } => {
-                jobs.collective_over(env, communicator, last);
+                jobs.go_on_after_collective(env, communicator, last);
             }
-            Notice::OpOver(d) => jobs.op_over(env, d),
+            Notice::OpOver(d) => jobs.end_op_if_on(env, d),
             Notice::Stage(of) => {
                 stagings.begin(&mut Site { env, storages: &mut jobs.loaders.storages }, of);
             }

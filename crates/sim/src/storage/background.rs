@@ -53,7 +53,7 @@ impl Background {
     }
 
     /// Handles the arrival of a request of `load` and schedules the arrival of the next one.
-    pub(crate) fn arrived(&mut self, env: &mut Env, load: LoadId) {
+    pub(crate) fn begin_request(&mut self, env: &mut Env, load: LoadId) {
         let ordinal = self.loads[load].arrived;
         self.loads[load].arrived += 1;
         env.after(self.gap(env, load, ordinal + 1), Event::Arrived(load));
@@ -75,10 +75,10 @@ impl Background {
         }
     }
 
-    pub(crate) fn request_opened(&mut self, env: &mut Env, r: RequestId) {
+    pub(crate) fn end_request_operation(&mut self, env: &mut Env, r: RequestId) {
         let load = self.requests[r].load;
         if let Some(station) = self.loads[load].mount.station {
-            env.served(station);
+            env.end_service(station);
         }
         self.request_latency(env, r);
     }

@@ -27,7 +27,7 @@ impl Limiter {
     }
 
     /// Takes a token for a request; returns false if there is none.
-    fn admits(&mut self, now: Time) -> bool {
+    fn take_token(&mut self, now: Time) -> bool {
         let filled = now.since(self.counted).seconds() * self.limit.rate;
         self.tokens = (self.tokens + filled).min(self.limit.burst);
         self.counted = now;
@@ -48,7 +48,7 @@ impl Limiter {
         refusals: &mut u8,
         generator: impl FnOnce() -> Generator,
     ) -> Option<Delay> {
-        if self.admits(now) {
+        if self.take_token(now) {
             *refusals = 0;
             return None;
         }

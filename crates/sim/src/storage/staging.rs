@@ -125,15 +125,15 @@ impl Stagings {
         let over = match self.copies[c].phase {
             Phase::Opening => {
                 if let Some(station) = self.way_of_copy(c).station {
-                    site.env.served(station);
+                    site.env.end_service(station);
                 }
                 self.ask_for_copy(site, c)
             }
             Phase::Refused => self.ask_for_copy(site, c),
             Phase::Latency => self.copy_bytes(site, c),
             Phase::Transfer => self.read_copy(site, c),
-            Phase::Converting => self.converted(site, c),
-            Phase::Writing => self.copied(c),
+            Phase::Converting => self.end_conversion(site, c),
+            Phase::Writing => self.count_copied(c),
         };
         if over && self.write_on(site, c) {
             self.copy_on(site, c);
@@ -244,10 +244,10 @@ impl Stagings {
     fn read_copy(&mut self, site: &mut Site<'_>, c: CopyId) -> bool {
         let Copying { staging, file, writes, .. } = self.copies[c];
         if writes {
-            return self.copied(c);
+            return self.count_copied(c);
         }
         let Staging { convert, files, .. } = &self.stagings[staging];
-        let Some(convert) = convert else { return self.copied(c) };
+        let Some(convert) = convert else { return self.count_copied(c) };
         let samples = files.samples_of(file);
         let seconds: f64 = match convert.compute.is_constant() {
             Some(each) => each * (samples.end - samples.start) as f64,
@@ -290,7 +290,7 @@ impl Stagings {
 
     /// Ends the conversion of the file of stream `c`, and gives its core to the next activity; returns true if the converted file
     /// is written at once.
-    fn converted(&mut self, site: &mut Site<'_>, c: CopyId) -> bool {
+    fn end_conversion(&mut self, site: &mut Site<'_>, c: CopyId) -> bool {
         let convert = self.stagings[self.copies[c].staging].convert.as_ref();
         if let Some((station, _)) = convert.and_then(|convert| convert.cores?.slots()) {
             let next = site.env.stations[station].queue.leave(site.env.now);
@@ -303,7 +303,7 @@ impl Stagings {
     fn write_copy(&mut self, site: &mut Site<'_>, c: CopyId) -> bool {
         let Copying { staging, file, .. } = self.copies[c];
         let Staging { convert, files, .. } = &self.stagings[staging];
-        let Some(convert) = convert else { return self.copied(c) };
+        let Some(convert) = convert else { return self.count_copied(c) };
         if convert.to.is_some() {
             let first = files.samples_of(file).start;
             let copying = &mut self.copies[c];
@@ -313,14 +313,14 @@ impl Stagings {
         let (sizes, samples) = (&mut site.storages.sizes[convert.dataset], files.samples_of(file));
         let bytes = sizes.sum(0, 0, samples, convert.record, &site.env.streams);
         self.copies[c].bytes = bytes;
-        let Some(group) = convert.write else { return self.copied(c) };
+        let Some(group) = convert.write else { return self.count_copied(c) };
         self.copies[c].phase = Phase::Writing;
         site.env.network.start(site.env.now, group, bytes, ActivityId::Copy(c));
         false
     }
 
     /// Counts the bytes of the file of stream `c`, which has been copied; returns true.
-    fn copied(&mut self, c: CopyId) -> bool {
+    fn count_copied(&mut self, c: CopyId) -> bool {
         let Copying { staging, bytes, .. } = self.copies[c];
         self.stagings[staging].bytes += bytes;
         true

@@ -67,7 +67,7 @@ impl Jobs {
     }
 
     /// Ends the current op of device `d`, unless the device's job has ended meanwhile.
-    pub(crate) fn op_over(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn end_op_if_on(&mut self, env: &mut Env, d: DeviceId) {
         if self.devices[d].account.state() != State::Off {
             self.end_op(env, d);
         }
@@ -126,7 +126,7 @@ impl Jobs {
             Op::AwaitAverage if self.begin_average_wait(env, d) => return Begun::Busy,
             Op::AwaitOwnAverage if self.begin_own_average_wait(env, d) => return Begun::Busy,
             Op::Correct => {
-                self.draw_model(env, d);
+                self.begin_correction(env, d);
                 return Begun::Busy;
             }
             Op::Launch if !self.begin_launch(env, d) => return Begun::Busy,

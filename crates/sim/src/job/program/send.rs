@@ -67,7 +67,7 @@ impl Jobs {
     }
 
     /// Records that the bytes of one GPU of device `d` have left. After the last GPU's, the device's transfer has left.
-    pub(crate) fn handed_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
+    pub(crate) fn end_part_flow(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         if self.part(d).end_flow(back) {
             self.leave_part(env, d, back);
         }
@@ -118,7 +118,7 @@ impl Jobs {
     }
 
     /// Ends one of the copies of device `d` from or to its node's memory.
-    pub(crate) fn swapped(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn end_swap(&mut self, env: &mut Env, d: DeviceId) {
         if self.part(d).end_swap() {
             self.wake_program(env, d);
         }

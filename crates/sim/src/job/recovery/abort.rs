@@ -147,7 +147,7 @@ impl Jobs {
             Event::Stepped(d) => self.leave_cores(env, d),
             Event::Waited(ActivityId::Launch(t)) => {
                 if let Some(next) = self.leave_launch(env, t) {
-                    self.loaders.admitted(env, next);
+                    self.loaders.admit(env, next);
                 }
             }
             Event::Waited(ActivityId::Message(m)) => {

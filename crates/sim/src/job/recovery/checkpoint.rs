@@ -201,7 +201,7 @@ impl Jobs {
     }
 
     /// Ends the pause in which the state of a job copy was copied, and begins to write it.
-    pub(crate) fn checkpoint_paused(&mut self, env: &mut Env, c: CheckpointId) {
+    pub(crate) fn end_checkpoint_pause(&mut self, env: &mut Env, c: CheckpointId) {
         let since = self.recoveries.checkpoints[c].waits;
         self.recoveries.write_checkpoint(env, c);
         if let (Some(since), false) = (since, self.recoveries.checkpoints[c].is_waited_for()) {
@@ -211,7 +211,7 @@ impl Jobs {
 
     /// Ends one transfer of checkpoint `w`; after the last one, training that waited for it goes on.
     #[cold]
-    pub(crate) fn checkpoint_moved(&mut self, env: &mut Env, w: WriteId) {
+    pub(crate) fn end_checkpoint_transfer(&mut self, env: &mut Env, w: WriteId) {
         let c = self.recoveries.checkpoint_of(w);
         match self.recoveries.end_transfer(env, w) {
             Some(Written::Before(since)) => self.begin_postponed(env, c, since),

@@ -40,7 +40,7 @@ impl Jobs {
 
     /// Handles a failure of node `node` of failures `f`.
     #[cold]
-    pub(crate) fn failed(&mut self, env: &mut Env, f: FailuresId, node: u32) {
+    pub(crate) fn fail(&mut self, env: &mut Env, f: FailuresId, node: u32) {
         let j = self.recoveries.job_of(f);
         if self.jobs[j].is_finished() {
             return;
@@ -84,7 +84,7 @@ impl Jobs {
     }
 
     /// Ends the transfer of one part of the checkpoint that the nodes of a job copy read back.
-    pub(crate) fn part_read_back(&mut self, env: &mut Env, f: FailuresId) {
+    pub(crate) fn end_part_read_back(&mut self, env: &mut Env, f: FailuresId) {
         if let Some(since) = self.recoveries.end_part_read_back(env.now, f) {
             self.resume(env, f, since);
         }
