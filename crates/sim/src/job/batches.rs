@@ -6,10 +6,10 @@ use forebay_metrics::Segment;
 use forebay_report::Cause;
 
 use super::jobs::Jobs;
-use super::recovery::RecoveryRun;
 use crate::device::{Ahead, State, Taken};
 use crate::env::{ActivityId, Env, broken};
 use crate::ids::{DeviceId, Ids, LoaderId, WorkerId};
+use crate::loader::BatchTaken;
 
 impl Jobs {
     /// Lets device `d` take a batch; if the queue has none, the device begins to wait for one.
@@ -28,7 +28,7 @@ impl Jobs {
     pub(super) fn starve(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::Starving);
-        self.loaders[device.loader].queue.begin_wait(env.now);
+        self.loaders.begin_starving(env.now, device.loader);
         self.trace_device(env, d, "starving");
     }
 
@@ -45,33 +45,21 @@ impl Jobs {
 
     /// Takes a batch for `step` of device `d` from its loader's queue; returns the number of samples that the batch lacks.
     pub(super) fn take_from_queue(&mut self, env: &mut Env, d: DeviceId, step: u64) -> u64 {
-        let device = &self.devices[d];
-        let (l, job) = (device.loader, &mut self.jobs[device.job]);
-        let loader = &mut self.loaders[l];
-        let batch = loader.queue.batch();
-        let missing = job.plan.batch - batch;
-        let taken = loader.queue.take(env.now);
-        let recovery = self.recoveries.of(job.parts.recoveries);
-        let fresh = |recovery: &RecoveryRun| recovery.fresh(l, loader.queue.passed(), taken);
-        let new = recovery.map_or(taken, fresh);
-        let fresh = loader.pacing.polling.as_mut().map_or(new, |polling| polling.fresh(new));
         let device = &mut self.devices[d];
-        if loader.features.followed
-            && let Some(lineage) = &mut loader.lineage
-        {
-            lineage.take(device.model, step, batch);
-        }
+        let (l, job) = (device.loader, &mut self.jobs[device.job]);
+        let recovery = self.recoveries.of(job.parts.recoveries);
+        let fresh = |passed: u64, taken: u64| {
+            recovery.map_or(taken, |recovery| recovery.fresh(l, passed, taken))
+        };
+        let taken = self.loaders.take_batch(env, l, (device.model, step), fresh);
+        let BatchTaken { size, samples, fresh } = taken;
         job.add_fresh(device.model, step, fresh);
         if recovery.is_some() && job.takes_ahead() {
             let averaged = self.communicators.averaged_steps(job.parts.averages);
             let saved = job.saved_steps(averaged, device.model);
-            device.input.note_ahead(saved, Ahead { step, samples: taken, fresh });
+            device.input.note_ahead(saved, Ahead { step, samples, fresh });
         }
-        self.loaders.trace_level(env, l);
-        if self.loaders[l].requests.is_some() {
-            self.loaders.replace_request(env, l);
-        }
-        missing
+        job.plan.batch - size
     }
 
     /// Lets waiting devices take the batches that are ready in the queue of loader `l`; worker `w` made the last sample.
@@ -109,7 +97,7 @@ impl Jobs {
             // Only the device's host has waited.
             return;
         }
-        self.loaders[device.loader].queue.end_wait(env.now);
+        self.loaders.end_starving(env.now, device.loader);
         let (since, step, j) = (device.account.clock(), device.step(), device.job);
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
@@ -133,15 +121,14 @@ impl Jobs {
     /// Ends the wait of device `d` and of its host for a batch, because the job copy ends or stops.
     pub(super) fn stop_waiting(&mut self, env: &Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        let loader = &mut self.loaders[device.loader];
-        let starves = device.account.state() == State::Starving;
+        let (l, starves) = (device.loader, device.account.state() == State::Starving);
         if starves {
-            loader.queue.end_wait(env.now);
+            self.loaders.end_starving(env.now, l);
         }
         let host = device.input.host();
         let waits = host.is_some_and(|host| host.stop_waiting());
         if waits || starves {
-            loader.waiters.remove(d);
+            self.loaders.stop_waiting(l, d);
         }
     }
 }
@@ -235,7 +222,7 @@ impl Jobs {
             if !host.may_prepare(next, job.learners.may_change()) || job.is_beyond(step) {
                 return;
             }
-            let level = self.loaders[l].queue.level();
+            let level = self.loaders.level(l);
             if !job.plan.batches.interval.is_fresh(step, host.on_batch(), level) {
                 host.keep_batch();
                 continue;

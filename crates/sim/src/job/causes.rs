@@ -51,7 +51,8 @@ impl Causes<'_> {
             State::Off | State::Busy | State::Updating => {}
             State::Idle | State::AwaitingParameters => self.of_idle(d, wait, pieces),
             State::Starving => {
-                self.of_batch(self.next_batch_of(d, until), wait, pieces);
+                let next = self.of.loaders.next_batch_of(device.loader, d, until);
+                self.of_batch(next, wait, pieces);
                 pieces.reverse();
             }
             State::Loading => pieces.push(own(Cause::Copy, wait)),
@@ -252,18 +253,6 @@ impl Causes<'_> {
         pieces.extend(slept);
         let came = slept.map_or(until, |slept| slept.start);
         self.of.loaders.causes(worker, since, came, pieces);
-    }
-
-    /// Returns the worker from which the next batch of device `d` comes, and the time that the device has slept up to `until` since
-    /// that batch was complete. Where no batch is promised to the device, this is a worker of the loader's last stage.
-    fn next_batch_of(&self, d: DeviceId, until: Time) -> (WorkerId, Option<Segment>) {
-        let loader = &self.of.loaders[self.of.devices[d].loader];
-        let polling = loader.pacing.polling.as_ref();
-        let found = polling.and_then(|polling| polling.promise_to(d.number()));
-        match found {
-            Some(found) => (WorkerId::new(found.worker), Some(found.slept(until))),
-            None => (loader.stages.workers_of(loader.stages.last()).start, None),
-        }
     }
 
     /// Appends to `pieces` the causes of the wait of device `d` for an average. Until the last learner began its correction, the

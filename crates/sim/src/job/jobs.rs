@@ -119,7 +119,7 @@ impl Jobs {
         let job = &mut self.jobs[j];
         job.begin_at(now);
         for l in job.parts.loaders {
-            self.loaders[l].queue.restart(now);
+            self.loaders.begin_at(now, l);
         }
     }
 }

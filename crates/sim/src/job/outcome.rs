@@ -3,15 +3,12 @@
 use forebay_engine::Time;
 use forebay_engine::stats::LogHistogram;
 use forebay_metrics::add_steps;
-use forebay_report::{
-    CacheRequests, JobOutcome, LearnersOutcome, QueueOutcome, SampleCounts, Series, TierRequests,
-    TrainedSample,
-};
+use forebay_report::{CacheRequests, JobOutcome, LearnersOutcome, TrainedSample};
 
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 use crate::env::Env;
-use crate::ids::{DeviceId, LoaderId};
+use crate::ids::DeviceId;
 use crate::storage::Stagings;
 
 impl Jobs {
@@ -51,7 +48,7 @@ impl Jobs {
         // The queue of a job copy that starts after the run's end exists from that start on.
         let now = env.now.max(job.start());
         for l in job.parts.loaders {
-            self.loader(now, l, &mut outcome, &mut ages);
+            self.loaders.add_outcome(now, l, &mut outcome, &mut ages);
         }
         let sent = self.communicators.with_sent(job.parts.communicators, job.spread.books);
         outcome.parallel = job.spread.shown.then_some(sent);
@@ -71,17 +68,8 @@ impl Jobs {
     /// Returns each sample that the completed steps of a job copy trained on, if such samples are recorded; otherwise an empty
     /// list.
     fn trained_on(&mut self, env: &Env, job: &JobRun) -> Vec<TrainedSample> {
-        let mut all = Vec::new();
-        for loader in &mut self.loaders[job.parts.loaders] {
-            let Some(lineage) = &mut loader.lineage else { continue };
-            lineage.settle(|model| job.steps_of(model));
-            let (source, number) = (&mut loader.source, loader.place.owner());
-            all.extend(lineage.record().into_iter().map(|place| {
-                let (epoch, sample) = source.sample(place, number, &env.streams);
-                TrainedSample { epoch, sample }
-            }));
-        }
-        all
+        let loaders = job.parts.loaders.iter();
+        loaders.flat_map(|l| self.loaders.trained_on(env, l, |model| job.steps_of(model))).collect()
     }
 
     /// Returns how the learners of a job copy used its GPUs; `None` if its GPUs are not simulated as shared.
@@ -94,74 +82,6 @@ impl Jobs {
             gpu.add_to(&mut outcome);
         }
         Some(outcome)
-    }
-
-    fn loader(
-        &mut self,
-        now: Time,
-        l: LoaderId,
-        outcome: &mut JobOutcome,
-        ages: &mut LogHistogram,
-    ) {
-        let loader = &mut self.loaders[l];
-        let totals = loader.queue.totals(now);
-        let queue: &mut QueueOutcome = &mut outcome.queue;
-        loader.queue.collect(now, queue);
-        // If batches are made on request, the workers of the first stage are those that wait for requests.
-        let stage = match &mut loader.requests {
-            Some(requests) => {
-                outcome.deliveries.append(&mut requests.deliveries());
-                loader.stages.first()
-            }
-            None => loader.stages.last(),
-        };
-        queue.workers += loader.stages.workers_of(stage).len() as u64;
-        if let Some(of_queue) = loader.queue.ages() {
-            ages.merge(of_queue);
-        }
-        if let Some(used) = &loader.caches.page_cache {
-            add_requests(&mut outcome.cache, &used.requests);
-        }
-        if let (Some(tuner), true) = (&loader.pacing.tuner, outcome.tuned.is_empty()) {
-            outcome.tuned = tuner.settled();
-        }
-        if let Some(decoded) = &loader.caches.decoded {
-            add_requests(&mut outcome.decoded, &decoded.requests);
-        }
-        if let Some(tiers) = &loader.caches.tiers {
-            add_tiers(&mut outcome.tiers, &tiers.requests);
-            outcome.local += tiers.read;
-        }
-        let counts: &mut SampleCounts = &mut outcome.samples;
-        counts.started += loader.progress.started;
-        counts.enqueued += totals.enqueued;
-        counts.in_progress += loader.progress.in_progress;
-        counts.dequeued += totals.dequeued;
-        counts.overwritten += loader.queue.overwritten();
-        counts.left += loader.queue.left();
-        if let Some(snapshots) = loader.queue.snapshots() {
-            let series: &mut Series = &mut outcome.series;
-            snapshots.add_to(totals, series);
-        }
-    }
-}
-
-/// Adds the hits and misses of each epoch to the sums.
-fn add_requests(sums: &mut Vec<CacheRequests>, requests: &[CacheRequests]) {
-    sums.resize(sums.len().max(requests.len()), CacheRequests::default());
-    for (sum, requests) in sums.iter_mut().zip(requests) {
-        sum.hits += requests.hits;
-        sum.misses += requests.misses;
-    }
-}
-
-/// Adds the hits, peer reads and misses at tiers in each epoch to the sums.
-fn add_tiers(sums: &mut Vec<TierRequests>, requests: &[TierRequests]) {
-    sums.resize(sums.len().max(requests.len()), TierRequests::default());
-    for (sum, requests) in sums.iter_mut().zip(requests) {
-        sum.hits += requests.hits;
-        sum.peers += requests.peers;
-        sum.misses += requests.misses;
     }
 }
 

@@ -1,6 +1,5 @@
 //! Runs in which nothing is left to happen although jobs have work left: what they wait for, as a report for developers.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use forebay_report::Unfinished;
@@ -65,18 +64,11 @@ impl Jobs {
             );
         }
         for (number, l) in parts.loaders.iter().take(MAX_LISTED).enumerate() {
-            let loader = &self.loaders[l];
-            let mut phases = BTreeMap::<String, u32>::new();
-            for worker in &self.loaders.workers[loader.stages.workers] {
-                *phases.entry(format!("{:?}", worker.phase)).or_default() += 1;
-            }
-            let phases: Vec<String> =
-                phases.into_iter().map(|(phase, number)| format!("{number} {phase}")).collect();
             let _ = writeln!(
                 state,
                 "  loader {number}: {} samples in its queue, workers {}",
-                loader.queue.level(),
-                phases.join(", ")
+                self.loaders.level(l),
+                self.loaders.phases(l).join(", ")
             );
         }
         for c in parts.communicators.iter().take(MAX_LISTED) {

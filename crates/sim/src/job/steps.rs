@@ -32,13 +32,7 @@ impl Jobs {
         let job = &mut self.jobs[j];
         job.learners.begin_window(env.now, job.steps.completed());
         for l in self.jobs[j].parts.loaders {
-            if let Some(tuner) = &mut self.loaders[l].pacing.tuner {
-                tuner.start(env.now);
-            }
-            if let Some(requests) = &mut self.loaders[l].requests {
-                requests.start(env.now);
-                self.loaders.ask(env, l);
-            }
+            self.loaders.start(env, l);
         }
         self.pull_all(env, j);
         for d in self.jobs[j].parts.devices {
@@ -69,7 +63,7 @@ impl Jobs {
             return self.next_of_host(env, d);
         }
         let job = &self.jobs[device.job];
-        let (level, steps) = (self.loaders[device.loader].queue.level(), device.input.on_batch());
+        let (level, steps) = (self.loaders.level(device.loader), device.input.on_batch());
         if !job.plan.batches.interval.is_fresh(device.step(), steps, level) {
             return self.begin_on_batch(env, d);
         }
@@ -216,8 +210,8 @@ impl Jobs {
         let now = env.now;
         let job = &mut self.jobs[j];
         let mut queue = QueueTotals::default();
-        for loader in &mut self.loaders[job.parts.loaders] {
-            queue += QueueTotals { started: loader.progress.started, ..loader.queue.totals(now) };
+        for l in job.parts.loaders {
+            queue += self.loaders.totals(now, l);
         }
         job.steps.complete(now, samples, queue, env.calendar.past() + env.flows + env.before);
     }
@@ -226,8 +220,7 @@ impl Jobs {
         self.jobs[j].finish();
         self.workflow.count_finished(&self.jobs[j]);
         for l in self.jobs[j].parts.loaders {
-            let loader = &mut self.loaders[l];
-            loader.progress.stop();
+            self.loaders.finish(l);
         }
         self.close_open(j);
         for d in self.jobs[j].parts.devices {

@@ -2,7 +2,7 @@
 //!
 //! Trainers ask for batches; the loaders report by [`Notice`]s which batches are ready.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
 
 use forebay_engine::Time;
@@ -47,6 +47,16 @@ pub(crate) struct Loaders {
     pub(crate) is_far: bool,
     /// For each group of flows, the stage that reads through it; only filled if prefetching pays.
     pub(super) readers: Vec<Option<Reader>>,
+}
+
+/// A batch that a device has taken from a loader's queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BatchTaken {
+    /// Number of samples in the batch.
+    pub(crate) size: u64,
+    /// Number of samples that have left the queue with it; `fresh` is the number of those that had not come before.
+    pub(crate) samples: u64,
+    pub(crate) fresh: u64,
 }
 
 impl Index<LoaderId> for Loaders {
@@ -122,6 +132,108 @@ impl Loaders {
             self.workers[workers].iter_mut().for_each(|worker| worker.timeline.begin_wait(env.now));
         }
         loader.waiters.add(Waiter { device: d, since: env.now });
+    }
+
+    /// Records that a device has nothing to compute from `now` on until it gets a batch of loader `l`.
+    pub(crate) fn begin_starving(&mut self, now: Time, l: LoaderId) {
+        self.loaders[l].queue.begin_wait(now);
+    }
+
+    /// Records that a device that had nothing to compute gets a batch of loader `l` at `now`, or does not wait any more.
+    pub(crate) fn end_starving(&mut self, now: Time, l: LoaderId) {
+        self.loaders[l].queue.end_wait(now);
+    }
+
+    /// Removes device `d` from the devices that wait for a batch of loader `l`.
+    pub(crate) fn stop_waiting(&mut self, l: LoaderId, d: DeviceId) {
+        self.loaders[l].waiters.remove(d);
+    }
+
+    /// Takes a batch from the queue of loader `l` for `step` of model copy `model`, and lets the loader make another one, if it makes
+    /// batches on request. `fresh` returns how many of the last samples had not come before, from the number of all samples that have
+    /// left the queue and the number of the last ones.
+    pub(crate) fn take_batch(
+        &mut self,
+        env: &mut Env,
+        l: LoaderId,
+        (model, step): (u32, u64),
+        fresh: impl FnOnce(u64, u64) -> u64,
+    ) -> BatchTaken {
+        let loader = &mut self.loaders[l];
+        let size = loader.queue.batch();
+        let samples = loader.queue.take(env.now);
+        let new = fresh(loader.queue.passed(), samples);
+        let fresh = loader.pacing.polling.as_mut().map_or(new, |polling| polling.fresh(new));
+        if loader.features.followed
+            && let Some(lineage) = &mut loader.lineage
+        {
+            lineage.take(model, step, size);
+        }
+        self.trace_level(env, l);
+        if self.loaders[l].requests.is_some() {
+            self.replace_request(env, l);
+        }
+        BatchTaken { size, samples, fresh }
+    }
+
+    /// Returns the number of samples in the queue of loader `l`.
+    pub(crate) fn level(&self, l: LoaderId) -> u64 {
+        self.loaders[l].queue.level()
+    }
+
+    /// Returns the worker from which the next batch of device `d` from loader `l` comes, and the time that the device has slept up to
+    /// `until` since that batch was complete. Where no batch is promised to the device, this is a worker of the last stage.
+    pub(crate) fn next_batch_of(
+        &self,
+        l: LoaderId,
+        d: DeviceId,
+        until: Time,
+    ) -> (WorkerId, Option<Segment>) {
+        let loader = &self.loaders[l];
+        let polling = loader.pacing.polling.as_ref();
+        let found = polling.and_then(|polling| polling.promise_to(d.number()));
+        match found {
+            Some(found) => (WorkerId::new(found.worker), Some(found.slept(until))),
+            None => (loader.stages.workers_of(loader.stages.last()).start, None),
+        }
+    }
+
+    /// Returns the workers of the consecutive loaders `of`.
+    pub(crate) fn workers_of(&self, of: Ids<LoaderId>) -> Ids<WorkerId> {
+        let loaders = &self.loaders[of];
+        let first = loaders.first().map_or(WorkerId::default(), |of| of.stages.workers.start);
+        let last = loaders.last().map_or(WorkerId::default(), |of| of.stages.workers.end);
+        Ids::new(first, last)
+    }
+
+    /// Returns the numbers of workers of loader `l` in each phase, for developers.
+    pub(crate) fn phases(&self, l: LoaderId) -> Vec<String> {
+        let mut phases = BTreeMap::<String, u32>::new();
+        for worker in &self.workers[self.loaders[l].stages.workers] {
+            *phases.entry(format!("{:?}", worker.phase)).or_default() += 1;
+        }
+        phases.into_iter().map(|(phase, number)| format!("{number} {phase}")).collect()
+    }
+
+    /// Starts what paces loader `l`, at the beginning of training or after a restart: its tuner and its requests for batches.
+    pub(crate) fn start(&mut self, env: &mut Env, l: LoaderId) {
+        if let Some(tuner) = &mut self.loaders[l].pacing.tuner {
+            tuner.start(env.now);
+        }
+        if let Some(requests) = &mut self.loaders[l].requests {
+            requests.start(env.now);
+            self.ask(env, l);
+        }
+    }
+
+    /// Lets the queue of loader `l` exist from `now` on.
+    pub(crate) fn begin_at(&mut self, now: Time, l: LoaderId) {
+        self.loaders[l].queue.restart(now);
+    }
+
+    /// Lets loader `l` start no more samples, because its job copy has ended.
+    pub(crate) fn finish(&mut self, l: LoaderId) {
+        self.loaders[l].progress.stop();
     }
 
     /// Returns the device that has waited longest for a batch of loader `l` and removes it from the waiters; `None` if there

@@ -4,6 +4,7 @@ mod caches;
 mod lineage;
 mod loader_run;
 mod loaders;
+mod outcome;
 mod pacing;
 mod prefetch;
 mod ranges;
@@ -19,7 +20,7 @@ pub(crate) use loader_run::{
     Caches, Features, LoaderGpus, LoaderPlace, LoaderProgress, LoaderRun, LoaderStages, Pacing,
     Waiters,
 };
-pub(crate) use loaders::Loaders;
+pub(crate) use loaders::{BatchTaken, Loaders};
 pub(crate) use ranges::{Fetch, Fetches};
 pub(crate) use restart::{Cursor, InitialLoader};
 pub(crate) use stages::StageRun;

@@ -61,6 +61,13 @@ impl Loaders {
         }
     }
 
+    /// Lets loader `l` forget the samples that steps have trained on since they had trained on `passed`.
+    pub(crate) fn roll_back(&mut self, l: LoaderId, passed: &Passed) {
+        if let Some(lineage) = &mut self.loaders[l].lineage {
+            lineage.restart(passed);
+        }
+    }
+
     /// Stops loader `l`, whose reads have been cancelled: nobody waits for its batches, and its workers have nothing to do.
     pub(crate) fn stop(&mut self, env: &mut Env, l: LoaderId) {
         let loader = &mut self.loaders[l];

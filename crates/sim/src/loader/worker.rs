@@ -150,7 +150,7 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// Returns whether the worker uses a core in this phase, or waits for one.
-    pub(crate) fn is_on_core(self) -> bool {
+    pub(super) fn is_on_core(self) -> bool {
         matches!(self, Phase::Receiving | Phase::Unpacking | Phase::Computing)
     }
 

@@ -253,6 +253,16 @@ impl Loaders {
         }
     }
 
+    /// Returns the cores on which worker `w` computes.
+    pub(crate) fn cores_of(&self, w: WorkerId) -> Cores {
+        self.stages[self.workers[w].stage].cores
+    }
+
+    /// Returns whether worker `w` uses a core at the moment, or waits for one.
+    pub(crate) fn is_on_core(&self, w: WorkerId) -> bool {
+        self.workers[w].phase.is_on_core()
+    }
+
     /// Gives a core that has become free to the next activity in its queue: another worker's or a message's.
     #[inline]
     pub(crate) fn admit(&mut self, env: &mut Env, next: Waiting) {

@@ -94,7 +94,7 @@ impl DiskHead {
     ) -> Option<f64> {
         self.usage(now);
         self.visits.push_back(Visit { activity, spot, bytes });
-        if self.visits.len() == 1 { self.service() } else { None }
+        if self.visits.len() == 1 { self.begin_next() } else { None }
     }
 
     /// Ends the request that is being served, and begins the next one. Returns the activity that made the request with the time that
@@ -102,11 +102,11 @@ impl DiskHead {
     pub(crate) fn end(&mut self, now: Time) -> (Option<(ActivityId, f64)>, Option<f64>) {
         self.usage(now);
         let ended = self.visits.pop_front();
-        (ended.map(|visit| (visit.activity, visit.bytes / self.rate)), self.service())
+        (ended.map(|visit| (visit.activity, visit.bytes / self.rate)), self.begin_next())
     }
 
-    /// Returns the service time of the first request [s], seek included, and moves the head to the request's position.
-    fn service(&mut self) -> Option<f64> {
+    /// Begins to serve the first request, whose position the head moves to; returns its service time [s], seek included.
+    fn begin_next(&mut self) -> Option<f64> {
         let visit = self.visits.front()?;
         let there = self.head.is_some_and(|head| visit.spot.follows(head));
         self.head = Some(visit.spot);

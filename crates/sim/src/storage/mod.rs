@@ -15,7 +15,7 @@ mod turns;
 
 use forebay_model::cache::Cache;
 
-use crate::env::Env;
+use crate::env::{ActivityId, Env};
 use crate::ids::{
     CacheId, DatasetId, DiskHeadId, HoldersId, IdVec, LimiterId, PageCacheId, TableId, TurnsId,
 };
@@ -52,6 +52,18 @@ pub(crate) struct Storages {
     pub(crate) tables: IdVec<TableId, Table>,
     pub(crate) disk_heads: IdVec<DiskHeadId, DiskHead>,
     pub(crate) turns: IdVec<TurnsId, Turns>,
+}
+
+impl Storages {
+    /// Removes the requests of each activity for which `is` returns true from disk heads and from tables of measured throughput.
+    pub(crate) fn forget(&mut self, env: &mut Env, is: impl Fn(&ActivityId) -> bool) {
+        for head in &mut self.disk_heads {
+            head.forget(env.now, &is);
+        }
+        for t in self.tables.ids() {
+            self.tables[t].forget((env.now, &mut env.calendar), t, &is);
+        }
+    }
 }
 
 /// The environment with the storages, for owners that keep neither.

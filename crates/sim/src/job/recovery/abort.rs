@@ -6,7 +6,7 @@ use crate::communication::Communicators;
 use crate::env::{ActivityId, Env, Event};
 use crate::ids::{Ids, JobId, Parts, WorkerId};
 use crate::job::jobs::Jobs;
-use crate::loader::{Fetches, Worker};
+use crate::loader::Fetches;
 
 /// A job copy, its parts, and its loaders' workers.
 struct Owner {
@@ -85,13 +85,7 @@ impl Jobs {
         for station in &mut env.stations {
             station.queue.forget(now, |waiting| owner.is(waiting.activity, known));
         }
-        for arm in &mut self.loaders.storages.disk_heads {
-            arm.forget(now, |activity| owner.is(*activity, known));
-        }
-        for t in self.loaders.storages.tables.ids() {
-            let table = &mut self.loaders.storages.tables[t];
-            table.forget((now, &mut env.calendar), t, |activity| owner.is(*activity, known));
-        }
+        self.loaders.storages.forget(env, |activity| owner.is(*activity, known));
         let mut cancelled = Vec::new();
         env.network.cancel_all(now, |activity| {
             let is = owner.is(*activity, known);
@@ -122,12 +116,7 @@ impl Jobs {
 
     fn owner(&self, j: JobId) -> Owner {
         let job = &self.jobs[j];
-        // A job copy's loaders, and thus their workers, have consecutive ids.
-        let loaders = &self.loaders[job.parts.loaders];
-        let first =
-            loaders.first().map_or(WorkerId::default(), |loader| loader.stages.workers.start);
-        let last = loaders.last().map_or(WorkerId::default(), |loader| loader.stages.workers.end);
-        Owner { job: j, parts: job.parts, workers: Ids::new(first, last) }
+        Owner { job: j, parts: job.parts, workers: self.loaders.workers_of(job.parts.loaders) }
     }
 
     /// Frees the server that was busy until `event`, and gives it to the next activity in the queue.
@@ -141,7 +130,7 @@ impl Jobs {
             Event::Waited(ActivityId::Worker(w)) => self.loaders.give_slot_back(env, w),
             Event::Waited(ActivityId::Range(r)) => self.loaders.give_slot_of_range_back(env, r),
             Event::Computed(w) => {
-                let cores = self.loaders.stages[self.loaders.workers[w].stage].cores;
+                let cores = self.loaders.cores_of(w);
                 self.loaders.leave_core(env, cores);
             }
             Event::Stepped(d) => self.leave_cores(env, d),
@@ -163,10 +152,7 @@ impl Jobs {
     /// in the queue.
     fn leave_paced(&mut self, env: &mut Env, activity: ActivityId) {
         let cores = match activity {
-            ActivityId::Worker(w) => {
-                let Worker { phase, stage, .. } = self.loaders.workers[w];
-                phase.is_on_core().then_some(self.loaders.stages[stage].cores)
-            }
+            ActivityId::Worker(w) => self.loaders.is_on_core(w).then(|| self.loaders.cores_of(w)),
             ActivityId::Launch(t) => Some(self.trainers[t].cores),
             ActivityId::Message(m) => self.communicators.cores_of_message(m),
             ActivityId::Step(d) => return self.leave_cores(env, d),

@@ -98,9 +98,7 @@ impl Jobs {
             device.go_to(state.steps_of(device.model));
         }
         for l in job.parts.loaders {
-            if let Some(lineage) = &mut self.loaders[l].lineage {
-                lineage.restart(&state.cursors[l].passed);
-            }
+            self.loaders.roll_back(l, &state.cursors[l].passed);
         }
     }
 
