@@ -1,6 +1,7 @@
 //! Accelerators: their state, shared GPUs, hosts that take batches ahead, and trainers on the nodes' cores.
 
 mod account;
+mod devices;
 mod gpu;
 mod input;
 mod trainer;
@@ -10,6 +11,7 @@ use forebay_engine::Time;
 use crate::ids::{JobId, KernelsId, LoaderId};
 
 pub(crate) use account::{Account, State};
+pub(crate) use devices::Devices;
 pub(crate) use gpu::{Gpu, GpuMemory, Occupied, Sort};
 pub(crate) use input::{Ahead, DeviceInput, Host, Taken};
 pub(crate) use trainer::{CpuThreads, LaunchRun, Launching, Trainer};

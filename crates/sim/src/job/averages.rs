@@ -50,7 +50,7 @@ impl Jobs {
         let device = &mut self.devices[d];
         if device.account.state() != State::Averaging {
             device.account.begin(env.now, State::Averaging);
-            self.trace_device(env, d, "averaging");
+            self.devices.trace(env, d, "averaging");
         }
     }
 
@@ -94,7 +94,7 @@ impl Jobs {
         let (j, start) = (device.job, device.account.clock());
         self.settle(d, env.now);
         self.devices[d].account.begin(env.now, State::Idle);
-        self.trace_device(env, d, "waiting");
+        self.devices.trace(env, d, "waiting");
         let parties = self.jobs[j].devices_in_use();
         let Some(run) = self.averages_mut(j) else {
             return broken("only learners that average models come here");
@@ -123,7 +123,7 @@ impl Jobs {
         if shared.span.0 == 0 {
             return self.end_average(env, j);
         }
-        let delay = shared.at_pace(self.slowest_of(self.jobs[j].parts.devices));
+        let delay = shared.at_pace(self.devices.slowest(self.jobs[j].parts.devices));
         env.after(delay, Event::Waited(ActivityId::Averaged(j)));
     }
 

@@ -29,7 +29,7 @@ impl Jobs {
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::Starving);
         self.loaders.begin_starving(env.now, device.loader);
-        self.trace_device(env, d, "starving");
+        self.devices.trace(env, d, "starving");
     }
 
     pub(super) fn take_batch(&mut self, env: &mut Env, d: DeviceId) {
@@ -103,7 +103,7 @@ impl Jobs {
         segments.clear();
         self.causes().of_batch((w, slept), (since, env.now), &mut segments);
         segments.iter().rev().for_each(|piece| self.charge(d, piece.end, piece.cause));
-        self.trace_causes(env, d, &segments);
+        self.devices.trace_causes(env, d, &segments);
         if self.jobs[j].parts.devices.len() > 1 {
             let chain = self.devices[Ids::new(d + 1, d + self.jobs[j].stages())].iter();
             let oldest = chain.map(|device| device.account.clock()).fold(since, Time::min);
@@ -142,7 +142,7 @@ impl Jobs {
         }
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::Loading);
-        self.trace_device(env, d, Cause::Copy.name());
+        self.devices.trace(env, d, Cause::Copy.name());
     }
 
     /// Begins to copy a batch that lacks `missing` samples to device `d`; returns false if its trainer copies no batches.
@@ -196,7 +196,7 @@ impl Jobs {
         match host.batch_of(step) {
             Some(Taken { copied: false, .. }) => {
                 device.account.begin(env.now, State::Loading);
-                return self.trace_device(env, d, Cause::Copy.name());
+                return self.devices.trace(env, d, Cause::Copy.name());
             }
             Some(Taken { missing, .. }) => {
                 host.hand_over();

@@ -56,7 +56,7 @@ impl Jobs {
     fn begin_parameter_wait(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::AwaitingParameters);
-        self.trace_device(env, d, Cause::Communication.name());
+        self.devices.trace(env, d, Cause::Communication.name());
     }
 }
 

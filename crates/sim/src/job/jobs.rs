@@ -9,17 +9,16 @@ use super::job_run::JobRun;
 use super::recovery::Recoveries;
 use super::workflow::{Waiting, Workflow};
 use crate::communication::Communicators;
-use crate::device::{Device, Trainer};
+use crate::device::Devices;
 use crate::env::{Env, Event, Notice};
-use crate::ids::{DeviceId, IdVec, Ids, JobId, TrainerId};
+use crate::ids::{DeviceId, IdVec, Ids, JobId};
 use crate::loader::Loaders;
 
 /// The tables of all job copies and their devices, loaders, communicators, checkpoints and failures.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     pub(super) jobs: IdVec<JobId, JobRun>,
-    pub(super) devices: IdVec<DeviceId, Device>,
-    pub(super) trainers: IdVec<TrainerId, Trainer>,
+    pub(super) devices: Devices,
     pub(crate) loaders: Loaders,
     pub(crate) communicators: Communicators,
     pub(super) recoveries: Recoveries,
@@ -32,14 +31,14 @@ impl Jobs {
     /// Returns job copies before anything has happened; `waiting` are those that begin when others have ended.
     pub(crate) fn new(
         jobs: IdVec<JobId, JobRun>,
-        (devices, trainers): (IdVec<DeviceId, Device>, IdVec<TrainerId, Trainer>),
+        devices: Devices,
         (loaders, communicators): (Loaders, Communicators),
         recoveries: Recoveries,
         waiting: Vec<Waiting>,
     ) -> Jobs {
         let workflow = Workflow::new(jobs.len(), waiting);
         let segments = Vec::new();
-        Jobs { jobs, devices, trainers, loaders, communicators, recoveries, workflow, segments }
+        Jobs { jobs, devices, loaders, communicators, recoveries, workflow, segments }
     }
 
     /// Returns all job copies.

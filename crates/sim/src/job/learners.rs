@@ -179,7 +179,7 @@ impl Jobs {
                 device.go_to(completed);
             } else if !goes && stands {
                 device.retire(env.now);
-                self.trace_device(env, d, "away");
+                self.devices.trace(env, d, "away");
             }
         }
     }

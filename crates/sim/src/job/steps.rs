@@ -98,9 +98,9 @@ impl Jobs {
                 self.compute_on_gpu(env, d, delay);
             }
             None => env.after(delay, Event::Stepped(d)),
-            Some(threads) => self.compute_on_cores(env, d, threads, delay),
+            Some(threads) => self.devices.begin_threads(env, d, threads, delay),
         }
-        self.trace_device(env, d, name);
+        self.devices.trace(env, d, name);
     }
 
     /// Begins an update of device `d` that takes `seconds` without faults.
@@ -108,12 +108,13 @@ impl Jobs {
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::Updating);
         env.after(Delay::once(seconds).at_pace(device.pace()), Event::Stepped(d));
-        self.trace_device(env, d, "compute");
+        self.devices.trace(env, d, "compute");
     }
 
     /// Ends the computation or the update of device `d`.
     pub(crate) fn end_work(&mut self, env: &mut Env, d: DeviceId) {
-        if self.devices[d].account.state() != State::Updating && !self.end_threads(env, d) {
+        let updates = self.devices[d].account.state() == State::Updating;
+        if !updates && self.trains_on_cores(d) && !self.devices.end_threads(env, d) {
             return;
         }
         if self.devices[d].account.state() == State::Off {
@@ -137,7 +138,7 @@ impl Jobs {
     /// gradients.
     pub(super) fn go_on(&mut self, env: &mut Env, d: DeviceId) {
         self.leave_step(env, d);
-        self.trace_device(env, d, "waiting");
+        self.devices.trace(env, d, "waiting");
         self.try_start(env, d);
     }
 
@@ -146,7 +147,7 @@ impl Jobs {
         let step = self.leave_step(env, d);
         let device = &mut self.devices[d];
         let (j, model) = (device.job, device.model);
-        self.trace_device(env, d, "waiting");
+        self.devices.trace(env, d, "waiting");
         if self.jobs[j].arrive(step) {
             self.complete_step(env, j, d);
         } else if !self.jobs[j].trains_apart() || !self.end_own_step(env, j, model, step) {
@@ -229,7 +230,7 @@ impl Jobs {
             let idle = device.learner >= self.jobs[j].learners.number();
             device.account.stop(env.now);
             if !idle {
-                self.trace_device(env, d, "done");
+                self.devices.trace(env, d, "done");
             }
         }
     }

@@ -42,7 +42,7 @@ impl Jobs {
     pub(super) fn settle_and_trace(&mut self, env: &mut Env, d: DeviceId, until: Time) {
         self.settle(d, until);
         let pieces = mem::take(&mut self.segments);
-        self.trace_causes(env, d, &pieces);
+        self.devices.trace_causes(env, d, &pieces);
         self.segments = pieces;
     }
 
@@ -111,7 +111,7 @@ impl Jobs {
             let slowest = *slowest.get_or_insert_with(|| self.causes().slowest_chain(j, last));
             self.causes().of_step_end(d, (since, env.now), slowest, &mut pieces);
             pieces.iter().for_each(|piece| self.charge(d, piece.end, piece.cause));
-            self.trace_causes(env, d, &pieces);
+            self.devices.trace_causes(env, d, &pieces);
         }
         self.segments = pieces;
     }

@@ -131,7 +131,7 @@ impl Jobs {
             }
             Op::Launch if !self.begin_launch(env, d) => return Begun::Busy,
             Op::AwaitPull if self.begin_pull_wait(env, d) => return Begun::Busy,
-            Op::AwaitLaunch if self.begin_launch_wait(env, d) => return Begun::Busy,
+            Op::AwaitLaunch if self.devices.begin_launch_wait(env, d) => return Begun::Busy,
             Op::Offer { piece } => {
                 self.offer_gradients(env, d, piece);
                 if self.devices[d].account.state() == State::Off {
@@ -194,7 +194,7 @@ impl Jobs {
             Op::AwaitSwap => "swap",
             _ => "communication",
         };
-        self.trace_device(env, d, name);
+        self.devices.trace(env, d, name);
     }
 
     /// Returns whether device `d` has the input that `op` needs.

@@ -4,7 +4,7 @@
 use super::tables::Recoveries;
 use crate::communication::Communicators;
 use crate::env::{ActivityId, Env, Event};
-use crate::ids::{Ids, JobId, Parts, WorkerId};
+use crate::ids::{DeviceId, Ids, JobId, Parts, WorkerId};
 use crate::job::jobs::Jobs;
 use crate::loader::Fetches;
 
@@ -135,7 +135,7 @@ impl Jobs {
             }
             Event::Stepped(d) => self.leave_cores(env, d),
             Event::Waited(ActivityId::Launch(t)) => {
-                if let Some(next) = self.leave_launch(env, t) {
+                if let Some(next) = self.devices.leave_core(env, t) {
                     self.loaders.admit(env, next);
                 }
             }
@@ -153,13 +153,20 @@ impl Jobs {
     fn leave_paced(&mut self, env: &mut Env, activity: ActivityId) {
         let cores = match activity {
             ActivityId::Worker(w) => self.loaders.is_on_core(w).then(|| self.loaders.cores_of(w)),
-            ActivityId::Launch(t) => Some(self.trainers[t].cores),
+            ActivityId::Launch(t) => Some(self.devices.cores_of_trainer(t)),
             ActivityId::Message(m) => self.communicators.cores_of_message(m),
             ActivityId::Step(d) => return self.leave_cores(env, d),
             _ => None,
         };
         if let Some(cores) = cores {
             self.loaders.leave_core(env, cores);
+        }
+    }
+
+    /// Frees the cores of threads of the step of device `d`, which are cancelled.
+    fn leave_cores(&mut self, env: &mut Env, d: DeviceId) {
+        if self.trains_on_cores(d) {
+            self.devices.end_threads(env, d);
         }
     }
 }

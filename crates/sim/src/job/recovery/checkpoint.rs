@@ -195,7 +195,7 @@ impl Jobs {
     fn trace_saving(&mut self, env: &mut Env, j: JobId) {
         for d in self.jobs[j].parts.devices {
             if matches!(self.devices[d].account.state(), State::Idle | State::AwaitingParameters) {
-                self.trace_device(env, d, Cause::Checkpoint.name());
+                self.devices.trace(env, d, Cause::Checkpoint.name());
             }
         }
     }

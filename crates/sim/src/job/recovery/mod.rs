@@ -72,7 +72,7 @@ impl Jobs {
     fn stop_device(&mut self, env: &mut Env, d: DeviceId) {
         self.stop_waiting(env, d);
         self.devices[d].abort(env.now);
-        self.trace_device(env, d, Cause::Fault.name());
+        self.devices.trace(env, d, Cause::Fault.name());
     }
 
     /// Restarts the job copy of failures `f`, unless it has failed again meanwhile: lets its nodes read the last checkpoint back

@@ -60,7 +60,8 @@ impl Builder<'_> {
         self.node = node;
         let mut run = self.job_run(&of, index, copy);
         let staging = self.parts.stagings.stagings.next_id();
-        let (loader, device) = (self.parts.loaders.loaders.next_id(), self.parts.devices.next_id());
+        let (loader, device) =
+            (self.parts.loaders.loaders.next_id(), self.parts.devices.next_ids().0);
         let mut on_cores = Vec::new();
         for rank in 0..job.nodes {
             self.node = node + rank;
@@ -232,7 +233,7 @@ impl Builder<'_> {
                     1 => format!("gpu {gpu}.{stage}"),
                     _ => format!("gpu {gpu} learner {learner}"),
                 });
-                self.parts.devices.push(device);
+                self.parts.devices.add(device);
                 self.places.nodes.push(self.node + of.job.node_of_stage(stage));
             }
         }
@@ -292,9 +293,9 @@ impl Builder<'_> {
         (begin, first): (u32, DeviceId),
         loaders: &[(u32, OnCores)],
     ) -> Ids<TrainerId> {
-        let (job, all) = (of.job, self.parts.trainers.next_id());
+        let (job, (_, all)) = (of.job, self.parts.devices.next_ids());
         if job.launch.is_none() && job.device == Processor::Accelerator {
-            return self.parts.trainers.ids_from(all);
+            return self.parts.devices.trainers_from(all);
         }
         let nodes: IdVec<RankId, u32> = job.nodes_of_gpus().into_iter().collect();
         let mut known = BTreeMap::new();
@@ -305,7 +306,7 @@ impl Builder<'_> {
         for d in self.parts.devices.ids_from(first) {
             let device = &self.parts.devices[d];
             let (gpu, model, stage) = (device.model % job.ranks(), device.model, device.stage);
-            let own = self.parts.trainers.next_id();
+            let (_, own) = self.parts.devices.next_ids();
             // Further learners have trainers of their own on the same GPUs.
             let (gpus, numbers) = (job.stage_group(gpu, stage), job.stage_group(model, stage));
             for (place, number) in gpus.gpus().zip(numbers.gpus()) {
@@ -314,11 +315,11 @@ impl Builder<'_> {
                     self.node = node;
                     self.on_cores(of, false).of_trainers(self, job)
                 });
-                self.parts.trainers.push(Trainer { device: d, number, cores });
+                self.parts.devices.add_trainer(Trainer { device: d, number, cores });
             }
-            let launching = Launching::of(self.parts.trainers.ids_from(own));
+            let launching = Launching::of(self.parts.devices.trainers_from(own));
             self.parts.devices[d].launching = Some(Box::new(launching));
         }
-        self.parts.trainers.ids_from(all)
+        self.parts.devices.trainers_from(all)
     }
 }

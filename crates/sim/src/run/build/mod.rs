@@ -41,9 +41,9 @@ use super::resource::{Member, ResourceRun, Resources};
 use super::watch::Watch;
 use super::world::{LOOK_UPS_IN_EVENT, Options, World};
 use crate::communication::Communicators;
-use crate::device::{Device, Trainer};
+use crate::device::Devices;
 use crate::env::{ActivityId, Delay, DeviceGpu, Env, Faults, Lanes, Service};
-use crate::ids::{DeviceId, HoldersId, IdVec, JobId, LoaderId, StationId, TrainerId, WorkId};
+use crate::ids::{DeviceId, HoldersId, IdVec, JobId, LoaderId, StationId, WorkId};
 use crate::job::{JobRun, Jobs, Recoveries, Waiting};
 use crate::loader::{Fetch, Loaders};
 use crate::storage::{Background, Endless, Sizes, Stagings};
@@ -92,8 +92,7 @@ struct Parts {
     jobs: IdVec<JobId, JobRun>,
     stagings: Stagings,
     loaders: Loaders,
-    devices: IdVec<DeviceId, Device>,
-    trainers: IdVec<TrainerId, Trainer>,
+    devices: Devices,
     communicators: Communicators,
     recoveries: Recoveries,
     background: Background,
@@ -174,7 +173,7 @@ impl<'s> Builder<'s> {
         let Builder { scenario, env, resources, parts, data, places, .. } = self;
         let datasets = scenario.datasets.iter().zip(0..);
         let mut loaders = parts.loaders;
-        loaders.devices = parts.devices.len();
+        loaders.devices = parts.devices.ids().len();
         if scenario.datasets.iter().any(|dataset| dataset.ranges.is_some()) {
             loaders.fetches.of = loaders.workers.iter().map(|_| Fetch::default()).collect();
         }
@@ -186,7 +185,7 @@ impl<'s> Builder<'s> {
         (loaders.storages.units, loaders.storages.files) = (data.units.0, data.files.0);
         let jobs = Jobs::new(
             parts.jobs,
-            (parts.devices, parts.trainers),
+            parts.devices,
             (loaders, parts.communicators),
             parts.recoveries,
             parts.waiting,

@@ -85,7 +85,7 @@ impl Builder<'_> {
         });
         let (all, fusion) = (Arc::new(all), sync.buffer);
         let sequence = Sequence { collectives: all, each_step: !averaged, fusion };
-        let devices = self.parts.devices.next_id() - device;
+        let devices = self.parts.devices.next_ids().0 - device;
         let devices = Members::new(device.number(), 1, devices);
         let ranks = Ranks { members, devices, starters: members.ranks };
         let number = self.parts.communicators.next_ids().0;
