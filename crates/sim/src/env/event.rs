@@ -1,10 +1,12 @@
-//! What can happen in the simulated world.
+//! What can happen in the simulated world, and messages between its owners.
 
 use forebay_engine::{Calendar, LaneId, Span};
 
+use super::station::Waiting;
 use crate::ids::{
-    CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId, JobId, LoadId,
-    MessageId, RangeId, RequestId, ServerWorkerId, TableId, TrainerId, WorkerId, WriteId,
+    CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId, Ids, JobId,
+    LoadId, LoaderId, MessageId, RangeId, RequestId, ServerWorkerId, StagingId, TableId, TrainerId,
+    WorkerId, WriteId,
 };
 
 /// The activity that asked a station or the network for service, or that waits for a delay.
@@ -79,6 +81,25 @@ pub(crate) enum Event {
     Turned(FaultId),
     /// A node of a job copy fails.
     Failed { failures: FailuresId, node: u32 },
+}
+
+/// A message from one owner to another. The world delivers notices in order, before workers and later events go on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Notice {
+    /// A batch is ready for a device that waits for `loader`; `worker` has made the batch's last sample.
+    BatchReady { loader: LoaderId, worker: WorkerId },
+    /// A core that a message has left is free for the next waiting activity.
+    CoreFree(Waiting),
+    /// A collective of a communicator is over; `last` says whether it was the last one of the step.
+    CollectiveOver { communicator: CommunicatorId, last: bool },
+    /// The current op of a device is over.
+    OpOver(DeviceId),
+    /// A job copy starts with copying its data sets to its nodes; these stagings have to begin.
+    Stage(Ids<StagingId>),
+    /// A node of a job copy has all data that are copied to it.
+    NodeStaged(JobId),
+    /// Faults have changed the speed of the GPUs of `device` to the share `pace` of its normal speed.
+    DevicePace { device: DeviceId, pace: f64 },
 }
 
 /// The time span from now to a future event. If the span recurs, `lane` is the calendar's lane for events scheduled this far

@@ -6,8 +6,7 @@ use forebay_engine::Time;
 use forebay_engine::fluid::{Capacity, LinkId};
 
 use super::Env;
-use super::event::{Delay, Event};
-use super::notice::Notice;
+use super::event::{Delay, Event, Notice};
 use crate::ids::{DeviceId, FaultId, IdVec, StationId};
 
 /// A fault, and the components that it slows.

@@ -3,7 +3,6 @@
 
 mod event;
 mod fault;
-mod notice;
 mod station;
 
 use std::collections::VecDeque;
@@ -15,9 +14,8 @@ use forebay_model::random::Streams;
 
 use crate::ids::{IdVec, StationId};
 
-pub(crate) use event::{ActivityId, Delay, Event, Lanes};
+pub(crate) use event::{ActivityId, Delay, Event, Lanes, Notice};
 pub(crate) use fault::{DeviceGpu, FaultRun, Faults, GpuPlace};
-pub(crate) use notice::Notice;
 pub use station::Station;
 pub(crate) use station::{Cores, Service, Waiting};
 

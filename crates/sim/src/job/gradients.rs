@@ -1,10 +1,8 @@
 //! Gradients: sums of a GPU's learners, and what follows the end of a collective.
 
-use forebay_report::Cause;
-
 use super::jobs::Jobs;
 use super::program::Offered;
-use crate::device::{Device, State};
+use crate::device::Device;
 use crate::env::{ActivityId, Delay, Env, Event, broken};
 use crate::ids::{CommunicatorId, DeviceId, IdVec, OfferId};
 
@@ -35,28 +33,6 @@ impl Jobs {
         for d in self.communicators[c].devices() {
             self.wake_program(env, d);
         }
-    }
-}
-
-impl Jobs {
-    /// Begins the wait of device `d` before it computes: for parameters from the servers, or for a checkpoint. Returns false if it
-    /// need not wait; its computation then begins.
-    pub(super) fn begin_pull_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
-        let parts = self.jobs[self.devices[d].job].parts;
-        let there = !self.recoveries.is_saving(parts.checkpoints) && self.has_parameters(d);
-        if there {
-            self.communicators.begin_server_exchange(env.now, d, self.devices[d].step());
-        } else {
-            self.begin_parameter_wait(env, d);
-        }
-        !there
-    }
-
-    /// Begins the wait of device `d` for parameters from the servers.
-    fn begin_parameter_wait(&mut self, env: &mut Env, d: DeviceId) {
-        let device = &mut self.devices[d];
-        device.account.begin(env.now, State::AwaitingParameters);
-        self.devices.trace(env, d, Cause::Communication.name());
     }
 }
 

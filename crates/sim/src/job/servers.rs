@@ -1,6 +1,7 @@
 //! Pushes to parameter servers and pulls from them, on the same network as the data.
 
 use forebay_engine::Span;
+use forebay_report::Cause;
 
 use super::jobs::Jobs;
 use crate::communication::{Around, Exchange, Parcel, ServerWorker};
@@ -23,6 +24,20 @@ impl Jobs {
     /// Returns whether device `d` has all parameters for its next step.
     pub(super) fn has_parameters(&self, d: DeviceId) -> bool {
         self.communicators.has_parameters(d, self.devices[d].step())
+    }
+
+    /// Begins the wait of device `d` before it computes: for parameters from the servers, or for a checkpoint. Returns false if it
+    /// need not wait; its computation then begins.
+    pub(super) fn begin_pull_wait(&mut self, env: &mut Env, d: DeviceId) -> bool {
+        let parts = self.jobs[self.devices[d].job].parts;
+        let there = !self.recoveries.is_saving(parts.checkpoints) && self.has_parameters(d);
+        if there {
+            self.communicators.begin_server_exchange(env.now, d, self.devices[d].step());
+        } else {
+            self.devices[d].account.begin(env.now, State::AwaitingParameters);
+            self.devices.trace(env, d, Cause::Communication.name());
+        }
+        !there
     }
 
     /// Lets the workers of job copy `j` pull their first parameters, if it has servers; after a failure only workers that are not

@@ -1,9 +1,7 @@
 //! Tests of stage programs: what they compute, start, wait for and swap.
 
-mod cycle;
-mod experts;
-
 use super::*;
+use crate::communication::Communicator::ExpertData;
 use crate::communication::{ByCommunicator, Cycle};
 use crate::job::program::op::Input;
 use crate::job::program::pass::Exchanges;
@@ -369,4 +367,146 @@ fn without_overlap_gradients_are_reduced_while_nothing_is_computed() {
         let hidden = before.filter(|op| matches!(op, Op::Start(..))).count();
         assert_eq!(hidden, 0, "ZeRO {zero}");
     }
+}
+
+#[test]
+fn accumulated_gradients_are_reduced_in_the_last_step_only() {
+    // System: two buckets, one micro-batch, gradients of three steps added up. Expectation: only the third step reduces; shards
+    // of gradients are reduced in each step (ZeRO's stage 2), and the parameters gathered after the third.
+    use Operation::{Allgather, Allreduce, ReduceScatter};
+    let of = |zero, step| -> Vec<Operation> {
+        let program = in_step(zero, 1, (Cycle::new(3, 3), false), step);
+        program.collectives[Data].iter().map(|started| started.operation).collect()
+    };
+    assert_eq!([of(0, 0), of(0, 1), of(0, 2)], [vec![], vec![], vec![Allreduce; 2]]);
+    let last = [[ReduceScatter; 2], [Allgather; 2]].concat();
+    assert_eq!([of(1, 1), of(1, 2)], [vec![], last.clone()]);
+    assert_eq!([of(2, 1), of(2, 2)], [vec![ReduceScatter; 2], last]);
+    assert_eq!(of(3, 1), of(3, 2));
+}
+
+#[test]
+fn parameters_are_averaged_after_the_passes_of_the_last_step() {
+    // System: two buckets, one micro-batch, an average after two updates. Expectation: nothing is exchanged in the first step,
+    // and in the second step everything after the last pass.
+    let ops = |step| in_step(0, 1, (Cycle::new(2, 1), true), step).ops;
+    let passes = [Op::TakeBatch, compute(Forward, 0.25), compute(Backward, 0.375)];
+    let rest = [compute(Backward, 0.375)];
+    let passes = [&passes[..], &rest].concat();
+    let average = [Op::Start(Data, 0, 1), Op::Start(Data, 1, 2), Op::Await(Data, 2)];
+    assert_eq!(ops(0), [&passes[..], &[Op::EndStep]].concat());
+    assert_eq!(ops(1), [&passes[..], &average, &[Op::EndStep]].concat());
+}
+
+#[test]
+fn ranks_that_train_one_model_together_sum_gradients_at_each_update() {
+    // System: model copies of two context parallel ranks; gradients of two steps are added up for an update, and parameters
+    // averaged after two updates. Expectation: the ranks sum their gradients in every second step, as backward makes them.
+    let started = |step| {
+        let cycle = Cycle::new(4, 2);
+        let mut parallelism = parallelism(Schedule::Gpipe, 1, 0);
+        parallelism.context = Some(forebay_scenario::Context {
+            ranks: 2,
+            bytes: 0.0,
+            attentions: vec![0],
+            exchange: forebay_scenario::KeyExchange::Exposed,
+            method: method(),
+        });
+        let program = stage_program(&OfStage {
+            buckets: vec![buckets()],
+            kind: cycle.kind(step),
+            averages: true,
+            ..of_stage(&parallelism)
+        });
+        [Inner, Data].map(|kind| program.collectives[kind].len())
+    };
+    assert_eq!([started(0), started(1), started(2), started(3)], [[0, 0], [2, 0], [0, 0], [2, 2]]);
+}
+
+#[test]
+fn all_to_alls_surround_the_computation_of_experts() {
+    // System: two layers whose experts compute in half of the time and hold 30 of 40 bytes of parameters. The model copy's
+    // experts get 1.5 times the mean number of tokens in the first layer, and half of it in the second. Expectation: each pass
+    // has two all-to-alls for each layer, around a computation in proportion to the tokens; backward has them in the opposite
+    // order.
+    let expert = forebay_scenario::Expert {
+        ranks: 2,
+        layers: vec![2],
+        bytes: 80.0,
+        parameters: vec![0.75],
+        time: vec![0.5],
+        load: forebay_scenario::Load::Busiest(1.5),
+        method: method(),
+    };
+    let parallelism = Parallelism { expert: Some(expert), ..parallelism(Schedule::Gpipe, 1, 0) };
+    let bucket = |bytes, experts| StageBucket {
+        at: 1.0,
+        made: 1.0,
+        bytes,
+        raw: bytes,
+        parameters: bytes,
+        tensors: 1,
+        compress: 0.0,
+        late: 0.0,
+        experts,
+    };
+    let program = stage_program(&OfStage {
+        buckets: vec![vec![bucket(10, false), bucket(15, true)]],
+        ..of_stage(&parallelism)
+    });
+    let dispatched =
+        |number| [Op::Start(Expert, number, number + 1), Op::Await(Expert, number + 1)];
+    let mut expected = vec![Op::TakeBatch];
+    for (pass, time, shares) in
+        [(Forward, 0.25, [0.25, 0.375, 0.25, 0.125]), (Backward, 0.75, [0.125, 0.25, 0.375, 0.25])]
+    {
+        for (place, share) in (0..).zip(shares) {
+            let before = if pass == Forward { place > 0 } else { true };
+            let number = if pass == Forward { place } else { place + 5 } - 1;
+            if before {
+                expected.extend(dispatched(number as u32));
+            }
+            expected.push(compute(pass, time * share));
+        }
+        if pass == Forward {
+            expected.extend(dispatched(3));
+        }
+    }
+    expected.extend([Op::Start(Data, 0, 1), Op::Start(ExpertData, 0, 1)]);
+    expected.extend([Op::Await(Data, 1), Op::Await(ExpertData, 1), Op::EndStep]);
+    assert_eq!(program.ops, expected);
+    let all = &program.collectives[Expert];
+    assert_eq!(all.len(), 8);
+    assert!(all.iter().all(|of| (of.operation, of.bytes) == (Operation::AllToAll, 120)));
+}
+
+#[test]
+fn expert_and_dense_parameters_of_a_layer_are_gathered_together() {
+    // System: ZeRO stage 3 with two buckets of dense parameters and two of experts, one pair for each half of the layers.
+    // Expectation: a pass awaits both buckets of a pair before it computes that half, forward and backward.
+    let parallelism = parallelism(Schedule::Gpipe, 1, 3);
+    let bucket = |at, experts| StageBucket {
+        at,
+        made: at,
+        bytes: 10,
+        raw: 10,
+        parameters: 10,
+        tensors: 1,
+        compress: 0.0,
+        late: 0.0,
+        experts,
+    };
+    let program = stage_program(&OfStage {
+        buckets: vec![vec![
+            bucket(0.5, false),
+            bucket(0.5, true),
+            bucket(1.0, false),
+            bucket(1.0, true),
+        ]],
+        ..of_stage(&parallelism)
+    });
+    let awaits = |ops: &[Op]| ops.iter().filter(|op| matches!(op, Op::Await(..))).count();
+    let parts: Vec<usize> =
+        program.ops.split(|op| matches!(op, Op::ComputePass { .. })).map(awaits).collect();
+    assert_eq!(parts, [2, 2, 2, 2, 2], "{:?}", program.ops);
 }
