@@ -238,10 +238,10 @@ fn the_struct_that_dispatches_simulation_events_is_in_one_short_file() {
 
 #[test]
 fn simulator_components_do_not_refer_to_their_owners_or_to_each_other() {
-    // System: jobs own loaders and communicators; the world owns jobs and the other components. Expectation:
+    // System: jobs own devices, loaders and communicators; the world owns jobs and the other components. Expectation:
     // components are called by their owners and report by notices; they name neither the owner of jobs nor the
     // world nor each other.
-    let below = ["Loaders", "Communicators", "Stagings", "Background", "Faults"];
+    let below = ["Devices", "Loaders", "Communicators", "Stagings", "Background", "Faults"];
     let mut seen = BTreeSet::new();
     for (path, text) in simulator() {
         let Some(owner) = below.iter().find(|owner| text.contains(&format!("impl {owner} {{")))

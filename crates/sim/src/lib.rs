@@ -1,14 +1,18 @@
 //! The simulated world: the scenario's jobs on a model of the cluster.
 //!
 //! [`run()`] simulates one replication. A `World` holds the owners, routes each event to the owner that it concerns, and does
-//! nothing else. An owner has its own tables, indexed by typed ids; no other owner changes them.
+//! nothing else. An owner has its own tables, indexed by typed ids; no other owner changes them. What only an owner may change is
+//! private to its file or folder: others ask it by a method that says what it does. A method that changes something begins with what
+//! it does; one that answers changes nothing that others see.
 //!
 //! ```text
 //! World ── Env           simulated time, calendar, links, stations, random streams, timeline, notices
-//!       ├─ Jobs          job copies and their devices: programs, barriers
+//!       ├─ Jobs          job copies: programs, steps, learners
+//!       │   ├─ Devices         accelerators, their batches and hosts, and their trainers on cores
 //!       │   ├─ Loaders         workers, their stages, the last buffer of each loader, and the storages that they read
 //!       │   ├─ Communicators   collectives between ranks, and the links that they use
-//!       │   └─ Recoveries      checkpoints and failures, and the states from which job copies restart
+//!       │   ├─ Recoveries      checkpoints and failures, and the states from which job copies restart
+//!       │   └─ Workflow        which job copies must finish, and which begin when others have ended
 //!       ├─ Stagings      copying of data sets to nodes before training
 //!       ├─ Background    background loads on storages
 //!       ├─ Faults        components that are slower for a while
@@ -18,33 +22,37 @@
 //!
 //! # Floors
 //!
-//! Each folder is a floor, and imports only from the floors below it; a test reads the sources for that. `Jobs` calls its loaders
-//! and communicators directly. They report later events upwards with a `Notice`: a batch is ready, a collective is over, a core
+//! Each folder is a floor, and imports only from the floors below it; a test reads the sources for that. `Jobs` calls its devices,
+//! loaders and communicators directly. They report later events upwards with a `Notice`: a batch is ready, a collective is over, a core
 //! is free. Notices are handled in one match, in order, before workers go on and before anything else happens at the same
 //! simulated time.
 //!
 //! - `run`: `world` (the owners, and the match that routes events), `watch` (the end of the run, and its progress), `resource`
 //!   (shared resources in reports, and energy), `memory` (the memory that a run needs); `build`: from the scenario to the start,
-//! - `job`: `jobs` (the owner of all job copies; jobs that begin when others have ended), `job_run` (one job copy), `steps`
-//!   (begin and end of steps), `tally` (which steps are complete), `batches` (hand-over of batches from loaders to devices),
-//!   `compute` (computation on GPUs and cores, and host-side work), `gradients`, `averages` and `servers` (exchanges between
-//!   model copies), `waits` (the causes of stalls, whether a wait ends or is cut off), `learners` (number of learners on each
-//!   GPU), `outcome`, `standstill` (runs in which nothing is left to happen); `program`: what each rank does in a step, op by
-//!   op, and the interpreter of all programs; `recovery`: failures and restarts, `checkpoint` (when states are written),
-//!   `state` (what a state is), `abort` (the end of everything in progress),
+//! - `job`: `jobs` (the owner of all job copies), `workflow` (the end of the run, and jobs that begin when others have ended),
+//!   `job_run` (one job copy), `steps` (begin and end of steps), `tally` (which steps are complete), `batches` (hand-over of batches
+//!   from loaders to devices), `compute` (computation on GPUs and cores, and host-side work), `gradients`, `averages` and `servers`
+//!   (exchanges between model copies), `causes` (why a device waits: a view that changes nothing), `waits` (charges waits to their
+//!   causes, whether they end or are cut off), `learners` (number of learners on each GPU), `outcome`, `standstill` (runs in which
+//!   nothing is left to happen); `program`: what each rank does in a step, op by op, and the interpreter of all programs;
+//!   `recovery`: restarts, `tables` (the owner, and the saved state of a job copy), `failures` (what a failure means), `checkpoint`
+//!   (when states are written), `state` (what a state is), `restored` (what restarts restore of loaders), `abort` (the end of
+//!   everything in progress),
 //! - `communication`: collectives of model copies, and exchanges with parameter servers, on the same network,
 //! - `loader`: `loaders` (the owner), `loader_run` (one loader), `worker` and `workers` (the workers of its stages, and their
 //!   operations), `read` (reading from storages), `service` (what a request meets there besides links), `ranges` (reads in several
 //!   requests), `caches` (look-ups in caches), `stages` (hand-over between stages, order, blocking), `pacing` (batches on request,
-//!   polling, tuned numbers of workers), `lineage` (which samples were trained on), `prefetch` (from the host's memory),
-//! - `device`: accelerators; `account` (what a device does, and the only way in which its time is charged), `gpu` (GPUs that
-//!   several devices and loaders share), `host` (batches taken ahead), `trainer` (work on the nodes' cores),
+//!   polling, tuned numbers of workers), `lineage` (which samples were trained on), `restart` (positions that checkpoints save, and
+//!   restarts from them), `outcome`, `prefetch` (from the host's memory),
+//! - `device`: `devices` (the owner), `account` (what a device does, and the only way in which its time is charged), `gpu` (GPUs that
+//!   several devices and loaders share), `input` (a device's batches, and the host that takes them ahead), `trainer` (work on the
+//!   nodes' cores),
 //! - `storage`: contents of storages, and models of their service: `mount` (a storage as a node sees it, and its routes), `source`
 //!   (reading orders), `caches` (page caches, tiers, decoded samples), `limiter` (request rates), `table` (measured throughput),
 //!   `disk_head` (seeks), `turns` (service in order of arrival), `sizes` (of samples); and two owners of activities there:
 //!   `staging`, `background`,
-//! - `env`: the environment that all owners share; `event` (what can happen), `notice` (messages between owners), `station`
-//!   (servers with a queue, and cores), `fault`,
+//! - `env`: the environment that all owners share; `event` (what can happen, and messages between owners), `station` (servers with a
+//!   queue, and cores), `fault`,
 //! - `ids`: ids, which know nothing of what they identify, and the tables that they index.
 //!
 //! # The path of a sample
@@ -66,7 +74,7 @@
 //! wait too. Their time comes from a formula, or they are simulated transfer by transfer over the links that data use
 //! (`communication::communicator`, `exchange`). At the end of a collective, `Communicators` reports it, and `Jobs` wakes the
 //! ranks whose op `Await` waits for it. Their stall is attributed to the rank that started last until it has started, and to
-//! communication after that (`job::waits`). Each rank then decompresses the gradients, or a root updates parameters (`Update`), and
+//! communication after that (`job::causes`). Each rank then decompresses the gradients, or a root updates parameters (`Update`), and
 //! the step is complete when all devices have ended it (`job::tally`).
 //!
 //! Not every step updates parameters or ends with an exchange: each kind of step has programs of its own

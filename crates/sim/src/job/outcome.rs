@@ -27,10 +27,10 @@ impl Jobs {
     /// Returns the outcome of each job copy.
     pub(crate) fn outcomes(&mut self, env: &mut Env, stagings: &Stagings) -> Vec<JobOutcome> {
         let mut jobs = std::mem::take(&mut self.jobs);
-        jobs.iter_mut().map(|job| self.job(env, stagings, job)).collect()
+        jobs.iter_mut().map(|job| self.outcome_of(env, stagings, job)).collect()
     }
 
-    fn job(&mut self, env: &mut Env, stagings: &Stagings, job: &mut JobRun) -> JobOutcome {
+    fn outcome_of(&mut self, env: &mut Env, stagings: &Stagings, job: &mut JobRun) -> JobOutcome {
         let trained = self.trained_on(env, job);
         let (steps, stalls) = job.steps.finish(job.parts.devices.len());
         let mut outcome = JobOutcome {

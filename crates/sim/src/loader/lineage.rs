@@ -152,7 +152,7 @@ impl Lineage {
     }
 
     /// Takes the record of samples of complete steps; empty if samples are not recorded.
-    pub(crate) fn record(&mut self) -> Vec<u64> {
+    pub(crate) fn take_record(&mut self) -> Vec<u64> {
         self.record.take().unwrap_or_default()
     }
 }

@@ -34,7 +34,7 @@ impl Loaders {
             let (epoch, sample) = source.sample(place, number, &env.streams);
             TrainedSample { epoch, sample }
         };
-        lineage.record().into_iter().map(sample).collect()
+        lineage.take_record().into_iter().map(sample).collect()
     }
 
     /// Adds what loader `l` has done up to `now` to the outcome of its job copy, and the ages of its samples to `ages`.

@@ -38,7 +38,7 @@ impl Loaders {
                 if cached.is_some() {
                     let epoch = loader.source.order.epoch();
                     if self.look_up(w, epoch) {
-                        return self.first_byte(env, w);
+                        return self.begin_bytes(env, w);
                     }
                 }
                 if tiers {
@@ -68,7 +68,7 @@ impl Loaders {
                     worker.location.unit = used.units.of(shard.file, number);
                     let epoch = shard.epoch;
                     if self.look_up(w, epoch) {
-                        return self.first_byte(env, w);
+                        return self.begin_bytes(env, w);
                     }
                 }
                 if tiers {
@@ -161,7 +161,7 @@ impl Loaders {
 
     #[inline]
     pub(super) fn wait_for_first_byte(&mut self, env: &mut Env, w: WorkerId) -> bool {
-        let Some(delay) = self.first_byte_after(env, w) else { return self.first_byte(env, w) };
+        let Some(delay) = self.first_byte_after(env, w) else { return self.begin_bytes(env, w) };
         self.enter(env, w, Phase::Latency, Cause::Latency);
         env.after(delay, Event::Waited(ActivityId::Worker(w)));
         false
@@ -188,7 +188,7 @@ impl Loaders {
     }
 
     #[inline]
-    pub(super) fn first_byte(&mut self, env: &mut Env, w: WorkerId) -> bool {
+    pub(super) fn begin_bytes(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
         if loader.features.plain.is_some() {
@@ -341,7 +341,7 @@ impl Loaders {
         let open = opened && !(cursor.opened && cursor.epoch == epoch);
         (cursor.opened, cursor.epoch) = (true, epoch);
         if cached && self.look_up(w, epoch) {
-            return self.first_byte(env, w);
+            return self.begin_bytes(env, w);
         }
         if routed {
             self.choose_route(w, 0);
@@ -367,7 +367,7 @@ impl Loaders {
         if let Some(used) = &loader.caches.page_cache {
             worker.location.unit = used.units.of(shard.file, number);
             if self.look_up(w, epoch) {
-                return self.first_byte(env, w);
+                return self.begin_bytes(env, w);
             }
         }
         if routed {

@@ -64,7 +64,7 @@ impl Loaders {
             Phase::Refused => self.ask_again(env, w),
             Phase::Queued => self.operate(env, w),
             Phase::Opening => self.end_open(env, w),
-            Phase::Latency => self.first_byte(env, w),
+            Phase::Latency => self.begin_bytes(env, w),
             Phase::File => self.count_file(w),
             Phase::Transfer | Phase::Request => self.end_transfer(env, w),
             Phase::Served => self.end_part(env, w),
