@@ -2,8 +2,8 @@
 //!
 //! [`run()`] simulates one replication. A `World` holds the owners, routes each event to the owner that it concerns, and does
 //! nothing else. An owner has its own tables, indexed by typed ids; no other owner changes them. What only an owner may change is
-//! private to its file or folder: others ask it by a method that says what it does. A method that changes something begins with what
-//! it does; one that answers changes nothing that others see.
+//! private to its file or folder: others ask it by a method that says what it does. A method that changes something begins with
+//! what it does; one that answers changes nothing that others see.
 //!
 //! ```text
 //! World ── Env           simulated time, calendar, links, stations, random streams, timeline, notices
@@ -22,10 +22,10 @@
 //!
 //! # Floors
 //!
-//! Each folder is a floor, and imports only from the floors below it; a test reads the sources for that. `Jobs` calls its devices,
-//! loaders and communicators directly. They report later events upwards with a `Notice`: a batch is ready, a collective is over, a core
-//! is free. Notices are handled in one match, in order, before workers go on and before anything else happens at the same
-//! simulated time.
+//! Each folder is a floor, and imports only from the floors below it; a test reads the sources for that. `Jobs` calls its
+//! devices, loaders and communicators directly. They report later events upwards with a `Notice`: a batch is ready, a collective
+//! is over, a core is free. Notices are handled in one match, in order, before workers go on and before anything else happens at
+//! the same simulated time.
 //!
 //! - `run`: `world` (the owners, and the match that routes events), `watch` (the end of the run, and its progress), `resource`
 //!   (shared resources in reports, and energy), `memory` (the memory that a run needs); `build`: from the scenario to the start,
@@ -67,15 +67,15 @@
 //!
 //! # The path of a gradient
 //!
-//! `Compute` ends a piece of backward (`job::steps`); for a part of a split model, `ComputePass` ends a piece of a pass. `Start` then
-//! starts the collectives of the buckets that are ready in the rank's communicator. Where a GPU has several learners, they `Offer`
-//! their gradients first: the GPU adds them up in its memory, compresses the sum, and begins that `Start` (`job::gradients`). When
-//! all ranks have started a collective, `Communicators` begins it. Collectives run one after the other, or fused with others that
-//! wait too. Their time comes from a formula, or they are simulated transfer by transfer over the links that data use
-//! (`communication::communicator`, `exchange`). At the end of a collective, `Communicators` reports it, and `Jobs` wakes the
-//! ranks whose op `Await` waits for it. Their stall is attributed to the rank that started last until it has started, and to
-//! communication after that (`job::causes`). Each rank then decompresses the gradients, or a root updates parameters (`Update`), and
-//! the step is complete when all devices have ended it (`job::tally`).
+//! `Compute` ends a piece of backward (`job::steps`); for a part of a split model, `ComputePass` ends a piece of a pass. `Start`
+//! then starts the collectives of the buckets that are ready in the rank's communicator. Where a GPU has several learners, they
+//! `Offer` their gradients first: the GPU adds them up in its memory, compresses the sum, and begins that `Start`
+//! (`job::gradients`). When all ranks have started a collective, `Communicators` begins it. Collectives run one after the other,
+//! or fused with others that wait too. Their time comes from a formula, or they are simulated transfer by transfer over the links
+//! that data use (`communication::communicator`, `exchange`). At the end of a collective, `Communicators` reports it, and `Jobs`
+//! wakes the ranks whose op `Await` waits for it. Their stall is attributed to the rank that started last until it has started,
+//! and to communication after that (`job::causes`). Each rank then decompresses the gradients, or a root updates parameters
+//! (`Update`), and the step is complete when all devices have ended it (`job::tally`).
 //!
 //! Not every step updates parameters or ends with an exchange: each kind of step has programs of its own
 //! (`communication::cycle`). Between exchanges ranks may be at different steps, so each communicator counts its collectives step

@@ -1,7 +1,7 @@
 //! Why devices wait: for a batch, for other model copies, for the pipeline, for parameters and for swaps.
 //!
-//! The causes of a wait that is cut off may depend on how the wait would have ended. They are then those of a wait that ends next: the
-//! rank that is furthest behind is the one waited for, and the batch comes from the first worker.
+//! The causes of a wait that is cut off may depend on how the wait would have ended. They are then those of a wait that ends
+//! next: the rank that is furthest behind is the one waited for, and the batch comes from the first worker.
 
 use forebay_engine::Time;
 use forebay_metrics::{Segment, launch_waits};

@@ -1,6 +1,6 @@
 //! Steps: when a device begins a step, and when all devices have done it. What a device does in between is its `program`.
 //!
-//! A model copy is a chain of one or more devices (pipeline stages). Model copies that train together ([`Tally::Together`](super::tally::Tally::Together)) begin
+//! A model copy is a chain of one or more devices (pipeline stages). Model copies that train together (`Tally::Together`) begin
 //! step `s` once step `s − window` is complete everywhere, where the window is the number of stages if they overlap and 1 if not.
 
 use forebay_report::QueueTotals;

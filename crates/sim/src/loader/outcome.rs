@@ -18,8 +18,8 @@ impl Loaders {
         QueueTotals { started: loader.progress.started, ..loader.queue.totals(now) }
     }
 
-    /// Returns each sample of loader `l` that complete steps trained on, if such samples are recorded; otherwise an empty list. `steps`
-    /// returns the number of complete steps of a model copy.
+    /// Returns each sample of loader `l` that complete steps trained on, if such samples are recorded; otherwise an empty list.
+    /// `steps` returns the number of complete steps of a model copy.
     pub(crate) fn trained_on(
         &mut self,
         env: &Env,

@@ -60,8 +60,8 @@ pub(crate) struct ParallelDevice {
 }
 
 impl ParallelDevice {
-    /// Returns the state of a device that is not in use: its first GPU is number `gpu` of the job copy, its steps take `slowness` times
-    /// as long, its GPUs swap over the routes `pcie`, and there are `inputs` kinds of inputs from other stages.
+    /// Returns the state of a device that is not in use: its first GPU is number `gpu` of the job copy, its steps take `slowness`
+    /// times as long, its GPUs swap over the routes `pcie`, and there are `inputs` kinds of inputs from other stages.
     pub(crate) fn new(
         (gpu, slowness): (u32, f64),
         pcie: Vec<[Option<GroupId>; 2]>,

@@ -420,7 +420,8 @@ impl Recoveries {
         self.end_write(env, w);
     }
 
-    /// Ends one transfer of checkpoint `w`. After the last one, the checkpoint is written; returns whether training waited for that.
+    /// Ends one transfer of checkpoint `w`. After the last one, the checkpoint is written; returns whether training waited for
+    /// that.
     fn end_transfer(&mut self, env: &mut Env, w: WriteId) -> Option<Written> {
         let write = &mut self.writes[w];
         write.left -= 1;

@@ -62,8 +62,8 @@ impl Restored {
         counts.cleared += self.counts.cleared;
     }
 
-    /// Lets the loader `l` read again from `kept` on. The saved state has trained on `saved` of its samples; `more` batches of `batch`
-    /// samples are to come at least.
+    /// Lets the loader `l` read again from `kept` on. The saved state has trained on `saved` of its samples; `more` batches of
+    /// `batch` samples are to come at least.
     pub(super) fn restore(
         &mut self,
         now: Time,

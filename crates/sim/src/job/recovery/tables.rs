@@ -93,8 +93,8 @@ impl RecoveryRun {
         self.replayed
     }
 
-    /// Lets the job copy repeat `again` steps after those that the saved state repeats; returns the numbers of repeated steps before
-    /// and now.
+    /// Lets the job copy repeat `again` steps after those that the saved state repeats; returns the numbers of repeated steps
+    /// before and now.
     pub(super) fn replay(&mut self, again: u64) -> (u64, u64) {
         let replayed = self.saved.state.replayed + again;
         (std::mem::replace(&mut self.replayed, replayed), replayed)
@@ -123,8 +123,8 @@ impl RecoveryRun {
         self.books.overlap_seconds += overlap;
     }
 
-    /// Records that a checkpoint of `bytes` [B] was written in `time`. Its state `saved` becomes the one from which the job copy would
-    /// restart, unless a newer one is.
+    /// Records that a checkpoint of `bytes` [B] was written in `time`. Its state `saved` becomes the one from which the job copy
+    /// would restart, unless a newer one is.
     pub(super) fn note_written(&mut self, saved: Saved, bytes: f64, time: Span) {
         self.books.checkpoints += 1;
         self.books.written += bytes;
@@ -165,7 +165,8 @@ impl RecoveryRun {
         self.resumed = now;
     }
 
-    /// Lets loader `l` read again from the saved state on; all its buffers are empty then. The job has `goal` steps of `batch` samples.
+    /// Lets loader `l` read again from the saved state on; all its buffers are empty then. The job has `goal` steps of `batch`
+    /// samples.
     pub(super) fn restore_loader(
         &mut self,
         now: Time,
@@ -180,8 +181,8 @@ impl RecoveryRun {
         self.restored[l].restore(now, (loaders, l), (saved.samples, kept), (more, batch));
     }
 
-    /// Returns the number of samples that left the queue of loader `l` and do not count towards its position, because they came again
-    /// after a failure.
+    /// Returns the number of samples that left the queue of loader `l` and do not count towards its position, because they came
+    /// again after a failure.
     pub(super) fn base_of(&self, l: LoaderId) -> u64 {
         self.restored[l].base()
     }
