@@ -53,7 +53,7 @@ impl Jobs {
         for rank in 0..self.spread(d).ranks {
             let Some(route) = self.route(env, d, to, rank) else { return broken(COMPLETE) };
             let spread = self.spread(d);
-            spread.books.activations += spread.bytes;
+            spread.count_sent();
             if let Some(group) = route.group {
                 let token = ActivityId::Handed { device: d, back };
                 env.network.start(env.now, group, spread.bytes, token);
@@ -106,12 +106,12 @@ impl Jobs {
     /// memory [B].
     pub(in crate::job) fn begin_swap(&mut self, env: &mut Env, d: DeviceId, bytes: [f64; 2]) {
         let spread = self.spread(d);
-        let (ranks, part) = (f64::from(spread.ranks), spread.part(d));
+        let part = spread.part(d);
         let ways: Vec<_> = part.pcie.iter().flat_map(|ways| ways.iter().zip(bytes)).collect();
         let flows = ways.iter().filter_map(|(group, bytes)| group.zip(Some(*bytes)));
         let flows: Vec<_> = flows.filter(|(_, bytes)| *bytes > 0.0).collect();
         part.add_swaps(flows.len() as u32);
-        spread.books.swapped += ranks * (bytes[0] + bytes[1]);
+        spread.count_swapped(bytes[0] + bytes[1]);
         for (group, bytes) in flows {
             env.network.start(env.now, group, bytes, ActivityId::Swap(d));
         }

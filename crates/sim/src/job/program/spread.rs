@@ -183,6 +183,16 @@ struct Sending {
 }
 
 impl Spread {
+    /// Counts that one GPU sends activations, or their gradients, to another stage.
+    pub(super) fn count_sent(&mut self) {
+        self.books.activations += self.bytes;
+    }
+
+    /// Counts that each GPU of a device swaps `bytes` [B].
+    pub(super) fn count_swapped(&mut self, bytes: f64) {
+        self.books.swapped += f64::from(self.ranks) * bytes;
+    }
+
     /// Returns the state of device `d`; `None` if each model copy is a single device that computes on whole batches.
     pub(in crate::job) fn get(&self, d: DeviceId) -> Option<&ParallelDevice> {
         self.parts.get(d)

@@ -152,18 +152,14 @@ impl Jobs {
     #[inline(never)]
     pub(in crate::job) fn begin_checkpoint_if_due(&mut self, env: &mut Env, j: JobId) -> bool {
         let Some(c) = self.jobs[j].parts.checkpoints.first() else { return false };
-        let steps = self.steps_to_save(j);
-        let checkpoint = &mut self.recoveries.checkpoints[c];
-        if !checkpoint.is_due(env.now, steps) {
-            return false;
+        match self.recoveries.begin_if_due(env.now, c, self.steps_to_save(j)) {
+            Due::Not => false,
+            Due::Later => {
+                self.trace_saving(env, j);
+                true
+            }
+            Due::Now => self.copy_state(env, j, c),
         }
-        checkpoint.waits = Some(env.now);
-        if checkpoint.is_busy() {
-            checkpoint.postponed = true;
-            self.trace_saving(env, j);
-            return true;
-        }
-        self.copy_state(env, c)
     }
 
     /// Returns the number of steps of job copy `j` that a checkpoint would contain if it began now.
@@ -173,22 +169,14 @@ impl Jobs {
         averaged.unwrap_or(job.steps.completed())
     }
 
-    /// Begins to copy the state of a job copy aside, or to write it if that takes no time; returns whether training waits.
-    fn copy_state(&mut self, env: &mut Env, c: CheckpointId) -> bool {
-        let checkpoint = &self.recoveries.checkpoints[c];
-        let (j, begun) = (checkpoint.job, checkpoint.waits.unwrap_or(env.now));
-        let pause = checkpoint.settings.pause;
-        let recovery = checkpoint.recovery;
-        self.recoveries.all[recovery].note_begun(begun);
-        let saved = Saved { begun, ..Saved::new(self.state(j, self.steps_to_save(j)), env.now) };
-        self.recoveries.checkpoints[c].copying = Some((saved, env.now));
-        if pause.span.0 > 0 {
+    /// Begins to copy the state of job copy `j` aside, or to write it if that takes no time; returns whether training waits.
+    fn copy_state(&mut self, env: &mut Env, j: JobId, c: CheckpointId) -> bool {
+        let state = self.state(j, self.steps_to_save(j));
+        if self.recoveries.begin_copy(env, c, state) {
             self.trace_saving(env, j);
-            env.after(pause, Event::Waited(ActivityId::Checkpoint(c)));
             return true;
         }
-        self.recoveries.write_checkpoint(env, c);
-        self.recoveries.checkpoints[c].is_waited_for()
+        self.recoveries.is_waited_for(c)
     }
 
     /// Shows in the timeline that devices of job copy `j` wait for a checkpoint.
@@ -202,9 +190,7 @@ impl Jobs {
 
     /// Ends the pause in which the state of a job copy was copied, and begins to write it.
     pub(crate) fn end_checkpoint_pause(&mut self, env: &mut Env, c: CheckpointId) {
-        let since = self.recoveries.checkpoints[c].waits;
-        self.recoveries.write_checkpoint(env, c);
-        if let (Some(since), false) = (since, self.recoveries.checkpoints[c].is_waited_for()) {
+        if let Some(since) = self.recoveries.end_copy(env, c) {
             self.end_checkpoint_wait(env, c, since);
         }
     }
@@ -222,15 +208,10 @@ impl Jobs {
 
     /// Begins the checkpoint for which training has waited since `since`, because the one before was being written.
     fn begin_postponed(&mut self, env: &mut Env, c: CheckpointId, since: Time) {
-        let checkpoint = &mut self.recoveries.checkpoints[c];
-        checkpoint.postponed = false;
-        if self.jobs[checkpoint.job].is_finished() {
-            checkpoint.waits = None;
-            return;
-        }
-        let recovery = &mut self.recoveries.all[checkpoint.recovery];
-        recovery.note_postponed(env.now.since(since));
-        if !self.copy_state(env, c) {
+        let j = self.recoveries.job_of_checkpoint(c);
+        let goes_on = !self.jobs[j].is_finished();
+        self.recoveries.end_postponement(env.now, c, goes_on);
+        if goes_on && !self.copy_state(env, j, c) {
             self.end_checkpoint_wait(env, c, since);
         }
     }
@@ -238,7 +219,7 @@ impl Jobs {
     /// Lets the devices of a job copy that waited for a checkpoint since `since` go on: first records the waits of all, and then
     /// lets each begin its next step or go on with its step.
     fn end_checkpoint_wait(&mut self, env: &mut Env, c: CheckpointId, since: Time) {
-        let j = self.recoveries.checkpoints[c].job;
+        let j = self.recoveries.job_of_checkpoint(c);
         if self.jobs[j].is_finished() {
             return;
         }
@@ -379,7 +360,73 @@ enum Written {
     Awaited(Time),
 }
 
+/// Whether a checkpoint begins.
+enum Due {
+    /// None is due.
+    Not,
+    /// One is due, and training waits for it, but the one before is not yet written.
+    Later,
+    /// One is due, and training waits for it.
+    Now,
+}
+
 impl Recoveries {
+    /// Returns the job copy of checkpoints `c`.
+    fn job_of_checkpoint(&self, c: CheckpointId) -> JobId {
+        self.checkpoints[c].job
+    }
+
+    /// Returns whether the job copy of checkpoints `c` waits for one.
+    fn is_waited_for(&self, c: CheckpointId) -> bool {
+        self.checkpoints[c].is_waited_for()
+    }
+
+    /// Lets training wait for a checkpoint from `now` on if one is due after `steps` complete steps.
+    fn begin_if_due(&mut self, now: Time, c: CheckpointId, steps: u64) -> Due {
+        let checkpoint = &mut self.checkpoints[c];
+        if !checkpoint.is_due(now, steps) {
+            return Due::Not;
+        }
+        checkpoint.waits = Some(now);
+        checkpoint.postponed = checkpoint.is_busy();
+        if checkpoint.postponed { Due::Later } else { Due::Now }
+    }
+
+    /// Begins to copy `state` aside, or to write it if that takes no time; returns whether it is copied.
+    fn begin_copy(&mut self, env: &mut Env, c: CheckpointId, state: JobState) -> bool {
+        let checkpoint = &mut self.checkpoints[c];
+        let begun = checkpoint.waits.unwrap_or(env.now);
+        self.all[checkpoint.recovery].note_begun(begun);
+        checkpoint.copying = Some((Saved { begun, ..Saved::new(state, env.now) }, env.now));
+        let pause = checkpoint.settings.pause;
+        if pause.span.0 > 0 {
+            env.after(pause, Event::Waited(ActivityId::Checkpoint(c)));
+            return true;
+        }
+        self.write_checkpoint(env, c);
+        false
+    }
+
+    /// Ends the pause in which the state of a job copy was copied, and begins to write it. If training has waited only for that,
+    /// returns the time since when.
+    fn end_copy(&mut self, env: &mut Env, c: CheckpointId) -> Option<Time> {
+        let since = self.checkpoints[c].waits;
+        self.write_checkpoint(env, c);
+        since.filter(|_| !self.is_waited_for(c))
+    }
+
+    /// Ends the time at `now` in which a checkpoint had to wait until the one before was written; it begins if the job copy goes on.
+    fn end_postponement(&mut self, now: Time, c: CheckpointId, goes_on: bool) {
+        let checkpoint = &mut self.checkpoints[c];
+        checkpoint.postponed = false;
+        match checkpoint.waits {
+            Some(since) if goes_on => {
+                self.all[checkpoint.recovery].note_postponed(now.since(since));
+            }
+            _ => checkpoint.waits = None,
+        }
+    }
+
     /// Returns the checkpoints to which checkpoint `w`, which is not yet written, belongs.
     pub(super) fn checkpoint_of(&self, w: WriteId) -> CheckpointId {
         self.writes[w].checkpoint
