@@ -289,7 +289,9 @@ fn standard_output_is_accepted_as_an_output_file() {
 fn signals_end_a_run_with_code_4() {
     let place = Place::new();
     for signal in ["-HUP", "-TERM"] {
-        let child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        // Signals that whoever runs the tests ignores, as `nohup` does, would stay ignored.
+        let child = Command::new("env")
+            .args(["--default-signal", env!("CARGO_BIN_EXE_forebay")])
             .args(["run", "s.toml", "--set", "run.steps=5000000"])
             .current_dir(place.directory())
             .stdout(Stdio::piped())
