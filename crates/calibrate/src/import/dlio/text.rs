@@ -48,8 +48,9 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
     );
     let (layout, loader, step) = (layout(of), loader(of), step(of));
     let sampler = sampler(of, *accelerators);
+    let plural = if *accelerators == 1 { "" } else { "s" };
     format!(
-        "# Does this storage keep {accelerators} accelerators busy {busy}{goal}: {name} of DLIO?\n\
+        "# Does this storage keep {accelerators} accelerator{plural} busy {busy}{goal}: {name} of DLIO?\n\
          #\n\
          # Imported from {source}. {}\n{short}{left_out}\
          name = \"{name}\"\n\n\
