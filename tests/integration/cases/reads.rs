@@ -208,9 +208,9 @@ fn write_bandwidth_has_an_effect_on_a_storage_for_checkpoints_only() {
     within(time("{ bandwidth = \"12 GB/s\" }"), 980.0 / 64.0 / 12.0, 1e-3, "bandwidth");
 }
 
-/// Returns the samples per second of each job of a case with some keys changed.
-fn rates(name: &str, changes: &[(&str, &str)]) -> Vec<f64> {
-    let report = report_of(&case(name, changes));
+/// Returns the samples per second of each job.
+fn rates(scenario: &Scenario) -> Vec<f64> {
+    let report = report_of(scenario);
     report.jobs.iter().map(|job| job.figures.samples_per_second.mean.expect("steps")).collect()
 }
 
@@ -220,10 +220,11 @@ fn small_requests_beside_large_ones_wait_for_their_turn_at_a_disk() {
     // 115.9 MB/s. Measured behind a kernel's throttle: 66 to 70 and 281 samples/s. Expectation: within 20 % and 3 %. The throttle
     // lets the bytes of 100 ms pass at once, in which small files get one turn more, which is not modelled. In fair shares, small
     // files would come as fast as their own reader can.
-    let found = rates("turn3/two-sizes", &[]);
+    let found = rates(&case("turn3/two-sizes", &[]));
     within(found[0], 68.0, 0.20, "small");
     within(found[1], 281.0, 0.03, "large");
-    let fair = rates("turn3/two-sizes", &[("storage.disk.local-disk.service", "fair")]);
+    let fair = [("storage.disk.local-disk.service", "fair")];
+    let fair = rates(&case("turn3/two-sizes", &fair));
     assert!(fair[0] > 250.0, "{fair:?}");
 }
 
@@ -253,13 +254,9 @@ batch = 8
 loader.tf-queue = { threads = 4, capacity = "8 samples" }
 model.step = "1 us"
 "#;
-    let per_second = |changes: &[(&str, &str)]| {
-        let report = report_of(&written(text, changes));
-        [0, 1].map(|job| report.jobs[job].figures.samples_per_second.mean.expect("steps"))
-    };
-    let [small, large] = per_second(&[]);
-    within(small, 1.0 / 4.1e-3, 0.02, "small");
-    within(large, 4.0 / 4.1e-3, 0.02, "large");
-    let [fair, _] = per_second(&[("storage.s.local-disk.service", "fair")]);
-    within(fair, 2000.0, 0.02, "fair");
+    let in_order = rates(&written(text, &[]));
+    within(in_order[0], 1.0 / 4.1e-3, 0.02, "small");
+    within(in_order[1], 4.0 / 4.1e-3, 0.02, "large");
+    let fair = rates(&written(text, &[("storage.s.local-disk.service", "fair")]));
+    within(fair[0], 2000.0, 0.02, "fair");
 }

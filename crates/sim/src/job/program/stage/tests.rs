@@ -32,8 +32,9 @@ fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism
     }
 }
 
-fn buckets() -> Vec<StageBucket> {
-    let bucket = |at, bytes| StageBucket {
+/// Returns a bucket of `bytes` bytes of gradients, of experts or dense, that is made at the share `at` of backward.
+fn bucket(at: f64, bytes: u64, experts: bool) -> StageBucket {
+    StageBucket {
         at,
         made: at,
         bytes,
@@ -42,9 +43,12 @@ fn buckets() -> Vec<StageBucket> {
         tensors: 1,
         compress: 0.0,
         late: 0.0,
-        experts: false,
-    };
-    vec![bucket(0.5, 10), bucket(1.0, 30)]
+        experts,
+    }
+}
+
+fn buckets() -> Vec<StageBucket> {
+    vec![bucket(0.5, 10, false), bucket(1.0, 30, false)]
 }
 
 /// Returns how gradients that are not compressed are summed over all ranks, while these compute if `overlap` is true.
@@ -175,19 +179,7 @@ fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> Program {
     let chunks = 2 * schedule.chunks() as usize;
     let weights = vec![1.0 / chunks as f64; chunks];
     let parallelism = Parallelism { weights, ..parallelism(schedule, micro, zero) };
-    let own = |chunk| {
-        vec![StageBucket {
-            at: 1.0,
-            made: 1.0,
-            bytes: 10 + chunk,
-            raw: 10 + chunk,
-            parameters: 10 + chunk,
-            tensors: 1,
-            compress: 0.0,
-            late: 0.0,
-            experts: false,
-        }]
-    };
+    let own = |chunk| vec![bucket(1.0, 10 + chunk, false)];
     stage_program(&OfStage {
         stage,
         shares: &[0.5, 0.5],
@@ -439,19 +431,8 @@ fn all_to_alls_surround_the_computation_of_experts() {
         method: method(),
     };
     let parallelism = Parallelism { expert: Some(expert), ..parallelism(Schedule::Gpipe, 1, 0) };
-    let bucket = |bytes, experts| StageBucket {
-        at: 1.0,
-        made: 1.0,
-        bytes,
-        raw: bytes,
-        parameters: bytes,
-        tensors: 1,
-        compress: 0.0,
-        late: 0.0,
-        experts,
-    };
     let program = stage_program(&OfStage {
-        buckets: vec![vec![bucket(10, false), bucket(15, true)]],
+        buckets: vec![vec![bucket(1.0, 10, false), bucket(1.0, 15, true)]],
         ..of_stage(&parallelism)
     });
     let dispatched =
@@ -485,23 +466,12 @@ fn expert_and_dense_parameters_of_a_layer_are_gathered_together() {
     // System: ZeRO stage 3 with two buckets of dense parameters and two of experts, one pair for each half of the layers.
     // Expectation: a pass awaits both buckets of a pair before it computes that half, forward and backward.
     let parallelism = parallelism(Schedule::Gpipe, 1, 3);
-    let bucket = |at, experts| StageBucket {
-        at,
-        made: at,
-        bytes: 10,
-        raw: 10,
-        parameters: 10,
-        tensors: 1,
-        compress: 0.0,
-        late: 0.0,
-        experts,
-    };
     let program = stage_program(&OfStage {
         buckets: vec![vec![
-            bucket(0.5, false),
-            bucket(0.5, true),
-            bucket(1.0, false),
-            bucket(1.0, true),
+            bucket(0.5, 10, false),
+            bucket(0.5, 10, true),
+            bucket(1.0, 10, false),
+            bucket(1.0, 10, true),
         ]],
         ..of_stage(&parallelism)
     });
