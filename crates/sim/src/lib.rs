@@ -8,7 +8,7 @@
 //! ```text
 //! World ── Env           simulated time, calendar, links, stations, random streams, timeline, notices
 //!       ├─ Jobs          job copies: programs, steps, learners
-//!       │   ├─ Devices         accelerators, their batches and hosts, and their trainers on cores
+//!       │   ├─ Devices         accelerators, the host that takes batches for each, and training on cores
 //!       │   ├─ Loaders         workers, their stages, the last buffer of each loader, and the storages that they read
 //!       │   ├─ Communicators   collectives between ranks, and the links that they use
 //!       │   ├─ Recoveries      checkpoints and failures, and the states from which job copies restart

@@ -51,8 +51,8 @@ pub struct Limits {
 }
 
 impl Glance {
-    /// Reads the processor times of this process and of its cores now. Where `/proc` cannot be read, other processes seem to use no
-    /// cores.
+    /// Reads the processor times of this process and of its cores now. Where `/proc` cannot be read, nothing
+    /// counts as taken by other processes.
     #[must_use]
     pub fn now() -> Glance {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();

@@ -153,7 +153,7 @@ impl Averages {
 }
 
 impl Communicators {
-    /// Adds the averages of a job copy's models, if it has any, and returns their ids.
+    /// Adds the averaging of a job copy's models, unless they are not averaged; returns its id, as a range that may be empty.
     pub(crate) fn add_averages(&mut self, averages: Option<Averages>) -> Ids<AveragesId> {
         let first = self.averages.next_id();
         self.averages.extend(averages);

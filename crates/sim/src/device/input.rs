@@ -56,7 +56,7 @@ impl DeviceInput {
         (self.missing, self.on_batch) = (missing, 0);
     }
 
-    /// Counts one more step on the current batch.
+    /// Counts a step on the current batch, which several steps may train on.
     pub(crate) fn count_step(&mut self) {
         self.on_batch += 1;
     }
@@ -71,7 +71,7 @@ impl DeviceInput {
         self.missing
     }
 
-    /// Sets the number of samples that the batch lacks that the device keeps after a restart.
+    /// Sets how many samples the current batch lacks, which the device keeps after a restart.
     pub(crate) fn restore(&mut self, missing: u64) {
         self.missing = missing;
     }

@@ -75,7 +75,8 @@ impl Launching {
         self.open > 0
     }
 
-    /// Returns when the host-side work began, and the core-seconds of each thread of the trainer with the most work [s].
+    /// Returns the time at which the host-side work of the step began, and the core-seconds of a thread of the trainer that has the
+    /// most to do [s].
     pub(crate) fn work(&self) -> (Time, f64) {
         (self.since, self.work)
     }

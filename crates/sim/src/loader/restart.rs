@@ -45,8 +45,8 @@ impl Loaders {
         }
     }
 
-    /// Returns the position of loader `l`. `steps` returns the number of steps of a model copy that count; `base` is the number of
-    /// samples that left the queue and came again after a failure.
+    /// Returns the position of loader `l`, as a checkpoint saves it. `steps` returns how many steps of a model copy the checkpoint
+    /// contains; `base` is the number of samples that had left the queue before a restart and were read once more.
     pub(crate) fn cursor(&mut self, l: LoaderId, base: u64, steps: impl Fn(u32) -> u64) -> Cursor {
         let loader = &mut self.loaders[l];
         let lineage = loader.lineage.as_mut();
@@ -61,7 +61,7 @@ impl Loaders {
         }
     }
 
-    /// Lets loader `l` forget the samples that steps have trained on since they had trained on `passed`.
+    /// Sets the samples of loader `l` that steps have trained on back to `passed`; those that came later are read again.
     pub(crate) fn roll_back(&mut self, l: LoaderId, passed: &Passed) {
         if let Some(lineage) = &mut self.loaders[l].lineage {
             lineage.restart(passed);

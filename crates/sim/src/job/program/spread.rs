@@ -125,7 +125,7 @@ impl ParallelDevice {
         self.sending[usize::from(back)].waiting.front().map(|(_, input)| *input)
     }
 
-    /// Returns the inputs that are being sent or wait for that, each with the time when it was ready.
+    /// Returns the inputs for other stages that have not been sent whole, each with the time at which it was ready.
     pub(in crate::job) fn unsent(&self) -> impl Iterator<Item = (Time, Input)> {
         self.sending.iter().flat_map(|sending| sending.waiting.iter().copied())
     }

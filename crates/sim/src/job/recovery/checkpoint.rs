@@ -83,7 +83,7 @@ impl CheckpointRun {
         self.waits.is_some()
     }
 
-    /// Returns the time since when the job has waited for a checkpoint; `None` if it does not wait.
+    /// Returns the time at which the job began to wait for a checkpoint; `None` if it does not wait.
     pub(super) fn waited_for_since(&self) -> Option<Time> {
         self.waits
     }
@@ -415,7 +415,7 @@ impl Recoveries {
         since.filter(|_| !self.is_waited_for(c))
     }
 
-    /// Ends the time at `now` in which a checkpoint had to wait until the one before was written; it begins if the job copy goes on.
+    /// Ends, at `now`, the wait of a checkpoint for the one before, which is written; the checkpoint begins if the job copy goes on.
     fn end_postponement(&mut self, now: Time, c: CheckpointId, goes_on: bool) {
         let checkpoint = &mut self.checkpoints[c];
         checkpoint.postponed = false;

@@ -28,7 +28,7 @@ pub(crate) struct FailureRun {
     reading: Time,
     /// Number of failures of each node.
     number: Vec<u64>,
-    /// Time since when the job has been down, and time when it will restart or begin to read the checkpoint back; `None` while
+    /// Time at which the job went down, and time when it will restart or begin to read the checkpoint back; `None` while
     /// the job is up.
     down: Option<(Time, Time)>,
     failures_without_progress: u32,
@@ -139,7 +139,7 @@ impl Recoveries {
         self.failures.ids()
     }
 
-    /// Returns the time since when the job copy of failures `f` has been down; `None` if it is up.
+    /// Returns the time at which the job copy of failures `f` went down; `None` if it is up.
     pub(super) fn down_since(&self, f: FailuresId) -> Option<Time> {
         self.failures[f].down.map(|(since, _)| since)
     }
@@ -203,7 +203,7 @@ impl Recoveries {
     }
 
     /// Lets the nodes of the job copy of failures `f` read the last checkpoint back, unless it has failed again meanwhile. Returns
-    /// the time since when the job copy has been down if it can train again now, because its nodes have nothing to read.
+    /// the time at which the job copy went down if it can train again now, because its nodes have nothing to read.
     pub(super) fn begin_restart(&mut self, env: &mut Env, f: FailuresId) -> Option<Time> {
         let failures = &mut self.failures[f];
         let (since, _) = failures.down.filter(|(_, at)| *at <= env.now)?;
@@ -220,7 +220,7 @@ impl Recoveries {
     }
 
     /// Ends the transfer of one part of the checkpoint that the nodes of a job copy read back. After the last part, returns the time
-    /// since when the job copy has been down.
+    /// at which the job copy went down.
     pub(super) fn end_part_read_back(&mut self, now: Time, f: FailuresId) -> Option<Time> {
         let failures = &mut self.failures[f];
         failures.unread -= 1;

@@ -16,8 +16,8 @@ pub(crate) struct Restored {
     /// Number of samples in the queue at the start; `quota` is the number of samples to be read in addition.
     prefill: u64,
     quota: u64,
-    /// Number of samples that left the queue and do not count towards the position in the reading order, because they came again
-    /// after a failure.
+    /// Number of samples that had left the queue before the last restart and were read once more after it; they do not count
+    /// towards the position in the reading order.
     base: u64,
     /// Position up to which samples had left the queue before, so that they are not fresh when they come again.
     known: u64,
@@ -38,7 +38,7 @@ impl Restored {
         }
     }
 
-    /// Returns the number of samples that left the queue and came again after a failure.
+    /// Returns the number of samples that had left the queue before the last restart and were read once more after it.
     pub(super) fn base(&self) -> u64 {
         self.base
     }

@@ -181,8 +181,8 @@ impl RecoveryRun {
         self.restored[l].restore(now, (loaders, l), (saved.samples, kept), (more, batch));
     }
 
-    /// Returns the number of samples that left the queue of loader `l` and do not count towards its position, because they came
-    /// again after a failure.
+    /// Returns the number of samples that had left the queue of loader `l` before the last restart and were read once more after it;
+    /// they do not count towards its position.
     pub(super) fn base_of(&self, l: LoaderId) -> u64 {
         self.restored[l].base()
     }
