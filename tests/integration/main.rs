@@ -7,6 +7,7 @@ mod async_restarts;
 mod averaging;
 mod base;
 mod buffers;
+mod bursts;
 mod caches;
 mod calibrate;
 mod calibrated;

@@ -4,9 +4,11 @@
 //! A queue has a slot for each request in progress; requests without a slot wait in order of arrival. The station serves one
 //! operation after another. Transfers share the link by processor sharing (Kleinrock, *Queueing Systems* II, 4.4), and the
 //! transfers of a queue also share the queue's own link: each gets an equal share of the bandwidth, unless its cap or its queue
-//! gives it less. A storage that serves in order of arrival lets only the first few transfers share the link.
+//! gives it less. A storage that serves in order of arrival lets only the first few transfers share the link. With a token bucket, the link
+//! is faster while the bucket holds bytes.
 
 use forebay_engine::{Span, Time};
+use forebay_scenario::Burst;
 use forebay_scenario::storage::Bandwidth;
 
 /// Takes the place of the reader in a transfer whose reader no longer waits.
@@ -19,6 +21,8 @@ pub(super) struct Books {
     served: Time,
     /// Time up to which the transfers are accounted for.
     until: Time,
+    /// Bytes taken from the token bucket by then, beyond those that have entered it [B]; less than zero if it holds more than at the start.
+    drawn: f64,
     transfers: Vec<Transfer>,
     /// Readers with a request in progress or waiting for a slot, in order of arrival.
     requests: Vec<u64>,
@@ -47,6 +51,8 @@ impl Transfer {
 pub(super) struct Line {
     /// Bandwidth of all transfers together.
     pub(super) bandwidth: Bandwidth,
+    /// Token bucket by which all transfers together have another bandwidth while it holds bytes.
+    pub(super) bucket: Option<Bucket>,
     /// Maximum rate of one transfer [B/s].
     pub(super) cap: f64,
     /// Number of queues, and bandwidth of each [B/s].
@@ -55,17 +61,71 @@ pub(super) struct Line {
     pub(super) at_once: usize,
 }
 
+/// A token bucket of bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Bucket {
+    /// Bandwidth while it holds bytes, size, and how bytes enter.
+    pub(super) of: Burst,
+    /// Bandwidth at which it gains bytes [B/s].
+    pub(super) gain: f64,
+}
+
+impl Bucket {
+    /// Returns the content when `drawn` bytes have been taken [B].
+    fn content(&self, drawn: f64) -> f64 {
+        self.of.content - drawn
+    }
+
+    /// Returns the number of periods that are over at `at`; 0 without periods.
+    fn periods(&self, at: Time) -> u64 {
+        self.of.period.map_or(0, |period| at.0 / Span::from_seconds(period).0.max(1))
+    }
+
+    /// Returns the bytes that enter from `since` to `until`, `seconds` later [B].
+    fn gained(&self, since: Time, until: Time, seconds: f64) -> f64 {
+        let seconds = match self.of.period {
+            None => seconds,
+            Some(period) => (self.periods(until) - self.periods(since)) as f64 * period,
+        };
+        self.gain * seconds
+    }
+
+    /// Returns the time from `now` until the bucket is empty [s]: infinite if it is already, or if `used` [B/s] does not empty it.
+    fn lasts(&self, drawn: f64, used: f64) -> f64 {
+        let drain = if self.of.period.is_some() { used } else { used - self.gain };
+        let content = self.content(drawn);
+        if content > 0.0 && drain > 0.0 { content / drain } else { f64::INFINITY }
+    }
+
+    /// Returns the time from `now` until the next period begins [s]; infinite without periods.
+    fn next_period(&self, now: Time) -> f64 {
+        let begin = |period: f64| {
+            let span = Span::from_seconds(period).0.max(1);
+            Time(span.saturating_mul(self.periods(now) + 1)).since(now).seconds()
+        };
+        self.of.period.map_or(f64::INFINITY, begin)
+    }
+}
+
 impl Line {
-    /// Returns, for each queue, the rate of each of its transfers [B/s]. `transfers` is the number of transfers in each queue.
-    fn rates(&self, transfers: &[usize]) -> Vec<f64> {
-        let number: usize = transfers.iter().sum();
-        let mut left = match &self.bandwidth {
-            Bandwidth::Fixed(all) => *all,
-            Bandwidth::ByTransfers(table) => {
+    /// Returns the bandwidth of `number` transfers together when `drawn` bytes have been taken from the bucket [B/s].
+    fn together(&self, number: usize, drawn: f64) -> f64 {
+        match (&self.bucket, &self.bandwidth) {
+            (Some(bucket), _) if bucket.content(drawn) > 0.0 => bucket.of.bandwidth,
+            (Some(Bucket { of: Burst { period: Some(_), .. }, .. }), _) => 0.0,
+            (_, Bandwidth::Fixed(all)) => *all,
+            (_, Bandwidth::ByTransfers(table)) => {
                 let entry = table.get(number.saturating_sub(1)).or(table.last());
                 entry.copied().unwrap_or(f64::INFINITY)
             }
-        };
+        }
+    }
+
+    /// Returns, for each queue, the rate of each of its transfers [B/s]. `transfers` is the number of transfers in each queue, `drawn` the
+    /// bytes that have been taken from the bucket.
+    fn rates(&self, transfers: &[usize], drawn: f64) -> Vec<f64> {
+        let number: usize = transfers.iter().sum();
+        let mut left = self.together(number, drawn);
         let most = |queue: usize| self.cap.min(self.queues.1 / transfers[queue] as f64);
         let mut queues: Vec<usize> = (0..transfers.len()).filter(|q| transfers[*q] > 0).collect();
         queues.sort_by(|a, b| most(*a).total_cmp(&most(*b)));
@@ -143,37 +203,64 @@ impl Books {
         self.transfers.retain(|transfer| transfer.reader != NOBODY || transfer.is_open());
     }
 
-    /// Advances to the next end of a transfer and returns true, if that end is not after `now`; otherwise advances to `now` and
-    /// returns false.
+    /// Advances to the next end of a transfer, or to the instant at which the token bucket is empty or a period begins, and returns true,
+    /// if that is not after `now`; otherwise advances to `now` and returns false.
     fn step(&mut self, now: Time, line: &Line) -> bool {
         let open = || self.transfers.iter().filter(|of| of.is_open());
         let mut served = vec![0; line.queues.0];
         open().take(line.at_once).for_each(|of| served[of.queue] += 1);
-        let in_queue = line.rates(&served);
+        let in_queue = line.rates(&served, self.drawn);
         let rate = |(place, of): (usize, &Transfer)| {
             if place < line.at_once { in_queue[of.queue] } else { 0.0 }
         };
         let rates: Vec<f64> = open().enumerate().map(rate).collect();
-        let after = open().zip(&rates).map(|(of, rate)| of.left / rate);
-        let Some(after) = after.min_by(f64::total_cmp) else { return false };
+        if rates.is_empty() {
+            if now > self.until && now != Time::NEVER {
+                self.pass(now, now.since(self.until).seconds(), 0.0, line);
+            }
+            return false;
+        }
+        let used: f64 = rates.iter().sum();
+        let time = |(of, rate): (&Transfer, &f64)| {
+            if *rate > 0.0 { of.left / rate } else { f64::INFINITY }
+        };
+        let ending = open().zip(&rates).map(time).fold(f64::INFINITY, f64::min);
+        let empty = line.bucket.map_or(f64::INFINITY, |bucket| bucket.lasts(self.drawn, used));
+        let period = line.bucket.map_or(f64::INFINITY, |bucket| bucket.next_period(self.until));
+        let after = ending.min(empty).min(period);
         let end = self.until + Span::from_seconds(after);
-        let ends = end <= now;
+        let ends = after.is_finite() && end <= now;
         let passed = if ends { after } else { now.since(self.until).seconds() };
-        self.until = self.until.max(end.min(now));
+        self.pass(end.min(now), passed, used, line);
+        if let Some(bucket) = line.bucket.filter(|_| ends && empty <= ending.min(period)) {
+            // The bucket is empty exactly then, whatever the rounding.
+            self.drawn = bucket.of.content;
+        }
         let open = self.transfers.iter_mut().filter(|of| of.is_open());
         for (of, rate) in open.zip(&rates) {
             // What ends next ends exactly then, whatever the rounding.
-            of.ended = (ends && of.left / rate <= after).then_some(end);
+            of.ended = (ends && *rate > 0.0 && of.left / rate <= after).then_some(end);
             of.left = (of.left - rate * passed).max(0.0);
         }
         ends
+    }
+
+    /// Lets `seconds` pass until `until`, in which the transfers use `used` [B/s].
+    fn pass(&mut self, until: Time, seconds: f64, used: f64, line: &Line) {
+        if let Some(bucket) = line.bucket {
+            let gained = bucket.gained(self.until, until.max(self.until), seconds);
+            let full = bucket.of.content - bucket.of.bucket;
+            self.drawn = (self.drawn + used * seconds - gained).max(full);
+        }
+        self.until = self.until.max(until);
     }
 
     /// Encodes the state as bytes, for other processes.
     pub(super) fn encode(&self, to: &mut Vec<u8>) {
         to.clear();
         let lengths = [self.transfers.len(), self.requests.len()];
-        let head = [self.served.0, self.until.0].into_iter().chain(lengths.map(|n| n as u64));
+        let head = [self.served.0, self.until.0, self.drawn.to_bits()];
+        let head = head.into_iter().chain(lengths.map(|n| n as u64));
         let rows = self.transfers.iter().flat_map(|transfer| {
             let ended = transfer.ended.unwrap_or(Time::NEVER).0;
             [transfer.reader, transfer.queue as u64, transfer.left.to_bits(), ended]
@@ -190,6 +277,7 @@ impl Books {
         let mut word = || words.next();
         let mut read = || {
             let (served, until) = (Time(word()?), Time(word()?));
+            let drawn = f64::from_bits(word()?);
             let (transfers, requests) = (word()?, word()?);
             let transfer = |_| {
                 let (reader, queue) = (word()?, word()? as usize);
@@ -199,7 +287,7 @@ impl Books {
             };
             let transfers = (0..transfers).map(transfer).collect::<Option<_>>()?;
             let requests = (0..requests).map(|_| word()).collect::<Option<_>>()?;
-            Some(Books { served, until, transfers, requests })
+            Some(Books { served, until, drawn, transfers, requests })
         };
         read().unwrap_or_default()
     }
@@ -216,6 +304,7 @@ mod tests {
     fn line(bandwidth: f64, cap: f64) -> Line {
         Line {
             bandwidth: Bandwidth::Fixed(bandwidth),
+            bucket: None,
             cap,
             queues: (1, f64::INFINITY),
             at_once: usize::MAX,
@@ -253,8 +342,7 @@ mod tests {
         let mut books = Books::default();
         near(books.begin(at(0.0), &line(100.0, 40.0), 1, 40.0), 1.0);
         let table = Bandwidth::ByTransfers(Box::new([100.0, 60.0]));
-        let falling =
-            Line { bandwidth: table, cap: 1e9, queues: (1, f64::INFINITY), at_once: usize::MAX };
+        let falling = Line { bandwidth: table, ..line(1.0, 1e9) };
         let mut books = Books::default();
         near(books.begin(at(0.0), &falling, 1, 30.0), 0.3);
         near(books.begin(at(0.0), &falling, 2, 30.0), 1.0);
@@ -314,6 +402,40 @@ mod tests {
         assert!(books.enter(4, 2, 1) && !books.enter(2, 2, 1));
     }
 
+    /// Returns a link of 100 B/s, and of 400 B/s while a bucket of `bucket` bytes, full at the start, holds bytes.
+    fn bursting(bucket: f64, period: Option<f64>) -> Line {
+        let of = Burst { bandwidth: 400.0, bucket, content: bucket, period };
+        Line { bucket: Some(Bucket { of, gain: 100.0 }), ..line(100.0, f64::INFINITY) }
+    }
+
+    #[test]
+    fn a_bucket_of_bytes_makes_transfers_faster_while_it_lasts() {
+        // System: 100 B/s, and 400 B/s from a bucket of 300 B. Expectation: it lasts for 1 s, so that 600 B take 3 s. After 1.5 s without
+        // transfers it holds 150 B, which last for 0.5 s: 250 B take 1 s. It never holds more than 300 B.
+        let (mut books, line) = (Books::default(), bursting(300.0, None));
+        near(books.begin(at(0.0), &line, 1, 600.0), 3.0);
+        near(books.look(at(1.7), &line, 1), 3.0);
+        near(books.look(at(3.0), &line, 1), 3.0);
+        books.leave(1);
+        near(books.begin(at(4.5), &line, 1, 250.0), 5.5);
+        books.look(at(5.5), &line, 1);
+        books.leave(1);
+        near(books.begin(at(1000.0), &line, 1, 600.0), 1003.0);
+    }
+
+    #[test]
+    fn a_gate_lets_the_bytes_of_a_period_pass_and_then_nothing_until_the_next() {
+        // System: 100 B/s in periods of 0.5 s at 400 B/s, so 50 B in the first 0.125 s of each. Expectation: 120 B end in the third
+        // period, at 1.05 s. The 30 B that the bucket then holds are the first of 40 B from 1.1 s on; the others pass from 1.5 s on.
+        let (mut books, line) = (Books::default(), bursting(50.0, Some(0.5)));
+        near(books.begin(at(0.0), &line, 1, 120.0), 1.05);
+        near(books.look(at(0.3), &line, 1), 1.05);
+        near(books.look(at(1.1), &line, 1), 1.05);
+        books.leave(1);
+        near(books.begin(at(1.1), &line, 1, 40.0), 1.525);
+        assert!((books.drawn - 20.0).abs() < 1e-9, "{}", books.drawn);
+    }
+
     #[test]
     fn encoded_storage_state_is_decoded_unchanged() {
         let (mut books, line) = (Books::default(), line(1e3, 1e9));
@@ -321,6 +443,7 @@ mod tests {
         books.begin(at(0.5), &line, 1, 10.0);
         books.begin(at(0.6), &line, 1 << 40, 3000.0);
         books.enter(7, 1, 1);
+        books.drawn = 12.5;
         let mut bytes = Vec::new();
         books.encode(&mut bytes);
         assert_eq!(Books::decode(&bytes), books);

@@ -5,7 +5,7 @@
 //! same time; the request ends when both have ended. Every wait has an absolute end, and the delay of a late wake-up is deducted
 //! from the next wait, so that delays do not add up.
 
-use super::books::Line;
+use super::books::{Bucket, Line};
 use super::fault::Failure;
 use super::ledger::Ledger;
 use super::log::Log;
@@ -13,7 +13,7 @@ use forebay_engine::{Span, Time};
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_report::Cause;
 use forebay_scenario::storage::Bandwidth;
-use forebay_scenario::{Distribution, Queues, Scenario, Sharing};
+use forebay_scenario::{Burst, Distribution, Queues, Scenario, Sharing};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,10 +57,18 @@ impl Limits {
         let drawn = Some(&path.latency).filter(|_| written.latency || trip > 0.0);
         let queues = path.queues.filter(|_| written.queues);
         // If the scenario sets none of these, the machine's own transfer is part of the real read.
-        let paced = written.bandwidth || written.per_stream || written.queues || nic.is_finite();
+        let paced = written.bandwidth
+            || written.per_stream
+            || written.queues
+            || path.burst.is_some()
+            || nic.is_finite();
         let own = if drawn.is_none() { path.latency.mean() } else { 0.0 };
         let line = Line {
             bandwidth: narrowed(&path.bandwidth, nic),
+            bucket: path.burst.map(|burst| Bucket {
+                gain: path.bandwidth.most(),
+                of: Burst { bandwidth: burst.bandwidth.min(nic), ..burst },
+            }),
             cap: path.per_stream,
             queues: queues.map_or((1, f64::INFINITY), |of| (of.number as usize, of.bandwidth)),
             at_once: match path.sharing {
@@ -89,7 +97,7 @@ impl Limits {
             // Writing to a string cannot fail.
             let _ = write!(text, "{}{what}", if text.is_empty() { "" } else { ", " });
         };
-        if let Some(Line { bandwidth, cap, .. }) = &self.line {
+        if let Some(Line { bandwidth, cap, bucket, .. }) = &self.line {
             match bandwidth {
                 Bandwidth::Fixed(all) if all.is_finite() => {
                     say(format!("{} MB/s", short(all / 1e6)))
@@ -99,6 +107,10 @@ impl Limits {
                     let most = table.iter().copied().fold(0.0, f64::max);
                     say(format!("at most {} MB/s, by number of transfers", short(most / 1e6)));
                 }
+            }
+            if let Some(Bucket { of, .. }) = bucket {
+                let (fast, size) = (short(of.bandwidth / 1e6), short(of.bucket / 1e6));
+                say(format!("{fast} MB/s while a bucket of {size} MB holds bytes"));
             }
             if cap.is_finite() {
                 say(format!("{} MB/s for each transfer", short(cap / 1e6)));

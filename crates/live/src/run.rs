@@ -137,6 +137,7 @@ fn outcome(scenario: &Scenario, parts: Vec<CopyOutcome>, notes: Vec<String>) -> 
         utilisation_max: served / (capacity * elapsed),
         mean_flows: flows / elapsed,
         served,
+        burst: None,
         groups: Vec::new(),
     };
     let cores = scenario.cluster.node.usable_cores;
@@ -144,7 +145,7 @@ fn outcome(scenario: &Scenario, parts: Vec<CopyOutcome>, notes: Vec<String>) -> 
     for (index, storage) in scenario.storage.iter().enumerate() {
         let capacity = match storage.path.measured() {
             Some(table) => table.most(),
-            None => storage.path.bandwidth.most(),
+            None => storage.path.most_over(elapsed),
         };
         let of = parts.iter().filter(|part| scenario.jobs[part.job.job].storage == index);
         let (bytes, reading) =

@@ -191,6 +191,7 @@ pub(super) fn outcome(step_times: [f64; 2]) -> Outcome {
             utilisation_max: 0.25,
             mean_flows: 3.0,
             served: 1.0,
+            burst: None,
             groups: Vec::new(),
         }],
         makespan: 5.0,

@@ -344,7 +344,7 @@ pub struct ResourceOutcome {
     /// Number of equal resources.
     pub count: u32,
     /// Capacity of one resource [unit/s; cores for `cores`], of the first one if nodes differ; resources of infinite capacity are
-    /// not reported.
+    /// not reported. For a storage with bursts, the most that it could give on average over the run.
     pub capacity: f64,
     /// Unit of the capacity: `B/s`, `1/s`, `cores`.
     pub unit: &'static str,
@@ -356,6 +356,18 @@ pub struct ResourceOutcome {
     pub mean_flows: f64,
     /// Work served during the run by all of these resources together, in bytes, operations or core-seconds: `unit` times seconds.
     pub served: f64,
+    /// What was drawn from token buckets; `None` if the resource gives no bursts.
+    pub burst: Option<BurstOutcome>,
     /// The same by group of nodes, with one entry for the nodes in no group; empty unless nodes of several groups have the resource.
     pub groups: Vec<ResourceOutcome>,
+}
+
+/// What equal storages have drawn from their token buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BurstOutcome {
+    /// Bytes served beyond those that entered the buckets during the run, by all of the storages together [B]: a longer run does not get
+    /// them again.
+    pub drawn: f64,
+    /// First time at which one of the buckets was empty, after it had held bytes [s]; `None` if none was.
+    pub emptied: Option<f64>,
 }

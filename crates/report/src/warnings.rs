@@ -6,7 +6,7 @@ use super::measured::{Measured, TOLERATED};
 use super::periods::kept_share;
 use super::sample::Nature;
 use super::summary::measured;
-use super::{JobOutcome, Outcome, RecoveryOutcome, World};
+use super::{JobOutcome, Outcome, Part, RecoveryOutcome, Resource, World};
 use forebay_scenario::{
     Arrivals, Background, BackgroundLoad, Checkpoint, Distribution, Every, FailureTimes, Job,
     Operation, SampleSizes, Scenario, ServerPlace, Servers, Stop, Unit, Writers,
@@ -60,7 +60,39 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
         found.extend(backlog(scenario, outcomes, index));
     }
     found.extend(early_end(scenario, outcomes));
+    found.extend((0..scenario.storage.len()).filter_map(|index| burst(scenario, outcomes, index)));
     found
+}
+
+/// Smallest share of the bytes that come from what a token bucket held at the start at which a run shows something else than the long
+/// run: as large as the smallest change of a step time that the verdict tells.
+const DRAWN: f64 = 0.01;
+
+/// Returns a warning if a storage gave more than it gives in the long run, because its token bucket held bytes at the start.
+fn burst(scenario: &Scenario, outcomes: &[Outcome], index: usize) -> Option<String> {
+    let storage = &scenario.storage[index];
+    let burst = storage.path.burst?;
+    let of = Resource::storage(index, Part::Bandwidth);
+    let drawn = outcomes.iter().filter_map(|outcome| {
+        let resource = outcome.resources.iter().find(|resource| resource.of == of)?;
+        let found = resource.burst?;
+        let share = found.drawn / resource.served;
+        (share > DRAWN).then_some((share, found, outcome.makespan))
+    });
+    let (_, found, makespan) = drawn.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
+    let run = seconds(makespan);
+    let lasted = match found.emptied {
+        Some(end) if end < makespan => format!("was empty after {} of {run}", seconds(end)),
+        _ => format!("lasted for the whole run ({run})"),
+    };
+    let (name, kind) = (&storage.name, storage.kind);
+    Some(format!(
+        "The token bucket of `{name}` ({}) {lasted}: it gives up to {} until then, and {} in the long run, which \
+         `--set storage.{name}.{kind}.burst.level=0` shows.",
+        prefixed(burst.bucket, "B"),
+        prefixed(burst.bandwidth, "B/s"),
+        prefixed(storage.path.bandwidth.most(), "B/s"),
+    ))
 }
 
 /// Returns a warning if no copy of a job wrote a checkpoint, although the job writes some.

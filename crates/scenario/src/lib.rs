@@ -86,8 +86,8 @@ pub use reading::Reading;
 pub use role::{ROLE, Role, roles};
 pub use settings::schema;
 pub use storage::{
-    Access, CacheUnit, Location, Queues, ReadCpu, RequestLimit, RequestPath, Service, Sharing,
-    Storage, StripeOffset, Targets, Tier, TierCache, Written,
+    Access, Burst, CacheUnit, Location, Queues, ReadCpu, RequestLimit, RequestPath, Service,
+    Sharing, Storage, StripeOffset, Targets, Tier, TierCache, Written,
 };
 pub use sync::{
     Averaging, Bucket, BucketShare, Fidelity, MessageCpu, Parameters, Reduction, Root, ServerPlace,

@@ -1,6 +1,8 @@
 //! The base run: what a job does in the long run, and how far other runs go that are compared with it.
 
-use forebay_report::{Cause, Figure, JobOutcome, JobReport, Outcome, Report, summarise};
+use forebay_report::{
+    Cause, Figure, JobOutcome, JobReport, Outcome, Owner, Report, ResourceOutcome, summarise,
+};
 use forebay_scenario::{Distribution, Job, Operation, Override, Run, Scenario, Stop, WarmUp};
 use forebay_sim::{self as sim, IdleCollectives};
 use rayon::prelude::*;
@@ -145,6 +147,7 @@ impl<'a> Base<'a> {
         let warm = warm(scenario, job, options.least_events());
         let begins_anew = !warm.is_empty()
             || has_tokens(scenario, outcomes, job)
+            || has_saved_bytes(scenario, outcomes, job)
             || is_automatic && !written_known;
         let mut base = Base {
             source,
@@ -364,7 +367,8 @@ impl<'a> Base<'a> {
     }
 
     /// Returns a scenario whose jobs go on until their results are known, except for those that others wait for. In a run of automatic
-    /// length no queue is prefilled, and no object store has saved requests: what they hold at the start is no part of the long run.
+    /// length no queue is prefilled, and no object store has saved requests, and no storage bytes for bursts: what they hold at the start is no part of the
+    /// long run.
     fn endless(&self, mut scenario: Scenario) -> Scenario {
         let written = scenario.run.stop;
         let awaited: Vec<usize> = scenario.jobs.iter().flat_map(|job| job.after.clone()).collect();
@@ -379,6 +383,8 @@ impl<'a> Base<'a> {
         scenario.run.warm_up = WarmUp::Auto;
         let limits = scenario.storage.iter_mut().filter_map(|of| of.path.limit.as_mut());
         limits.filter(|_| self.is_automatic).for_each(|limit| limit.tokens = 0.0);
+        let bursts = scenario.storage.iter_mut().filter_map(|of| of.path.burst.as_mut());
+        bursts.filter(|_| self.is_automatic).for_each(|burst| burst.content = 0.0);
         for (index, job) in scenario.jobs.iter_mut().enumerate() {
             if index == self.job || !awaited.contains(&index) {
                 job.stop = None;
@@ -481,6 +487,22 @@ fn has_tokens(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> bool {
     let tokens: f64 = limits.filter_map(|(_, of)| Some(of.path.limit?.tokens)).sum();
     let copies = outcomes[0].jobs.iter().filter(|of| of.job == job);
     tokens > WORTH * copies.map(|of| of.samples.started as f64).sum::<f64>()
+}
+
+/// Returns whether storages that the job uses have drawn more than a small share of their bytes from what their token buckets held when
+/// the run began: such a run is faster than the long run.
+fn has_saved_bytes(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> bool {
+    let uses = |index: usize| {
+        let of = scenario.uses(&scenario.jobs[job], index);
+        of.reads || of.writes()
+    };
+    let drawn = |resource: &ResourceOutcome| match (resource.of.owner, resource.burst) {
+        (Owner::Storage(index), Some(burst)) => {
+            uses(index) && burst.drawn > WORTH * resource.served
+        }
+        _ => false,
+    };
+    outcomes.iter().flat_map(|outcome| &outcome.resources).any(drawn)
 }
 
 /// Returns the number of steps that all copies of a job have completed in all outcomes.

@@ -17,25 +17,29 @@ pub(super) struct SamplePath<'a> {
 impl SamplePath<'_> {
     /// Returns the mean time that a sample's bytes take through the slowest part of their path when they are read [s].
     pub(super) fn transfer(&self) -> f64 {
-        self.through(self.storage.reads())
+        self.through(self.storage.reads(), slowest(&self.storage.reads().bandwidth))
     }
 
     /// Returns the mean time that a sample's bytes take through the slowest part of their path when they are written [s].
     pub(super) fn written(&self) -> f64 {
-        self.through(&self.storage.path)
+        self.through(&self.storage.path, slowest(&self.storage.path.bandwidth))
     }
 
-    fn through(&self, path: &RequestPath) -> f64 {
+    /// Returns the shortest mean time that a sample's bytes take when they are read: in a burst, if the storage has bursts [s].
+    fn least_transfer(&self) -> f64 {
+        let path = self.storage.reads();
+        let together = path.burst.map_or(slowest(&path.bandwidth), |burst| burst.bandwidth);
+        self.through(path, together)
+    }
+
+    /// Returns the mean time of a sample's bytes if all transfers of the storage share the bandwidth `together` [B/s].
+    fn through(&self, path: &RequestPath, together: f64) -> f64 {
         let nic = if path.is_remote() { self.cluster.data_nic() } else { f64::INFINITY };
-        let slowest = match &path.bandwidth {
-            Bandwidth::Fixed(bandwidth) => *bandwidth,
-            Bandwidth::ByTransfers(table) => table.iter().copied().fold(f64::INFINITY, f64::min),
-        };
         let alone = match path.measured() {
             Some(table) => self.alone(table),
             None => path.most_of_one(self.dataset.mean_request()),
         };
-        self.dataset.mean_read() / slowest.min(alone).min(nic)
+        self.dataset.mean_read() / together.min(alone).min(nic)
     }
 
     /// Returns the throughput of a request of mean size [B/s]: the lower of its throughput when it is alone and its
@@ -73,7 +77,7 @@ impl SamplePath<'_> {
     /// Returns the shortest mean time to read a sample: the time from the page cache if the storage uses one and it is
     /// faster, otherwise the time from the storage [s].
     fn least_read(&self) -> f64 {
-        let read = self.requests() + self.transfer();
+        let read = self.requests() + self.least_transfer();
         match &self.cluster.node.page_cache {
             Some(cache) if self.storage.passes_page_cache() => {
                 read.min(self.dataset.mean_read() / cache.bandwidth)
@@ -96,6 +100,14 @@ impl SamplePath<'_> {
             false => dataset.opens_per_sample(),
         };
         operations / path.operations + latency * dataset.latencies_per_sample()
+    }
+}
+
+/// Returns the lowest total bandwidth over all numbers of transfers [B/s].
+fn slowest(bandwidth: &Bandwidth) -> f64 {
+    match bandwidth {
+        Bandwidth::Fixed(bandwidth) => *bandwidth,
+        Bandwidth::ByTransfers(table) => table.iter().copied().fold(f64::INFINITY, f64::min),
     }
 }
 

@@ -1,7 +1,9 @@
 //! One server that all nodes share, behind their NICs.
 
+use super::burst::{BurstSettings, burst};
 use super::settings::{
-    BandwidthSettings, CpuSettings, InFlight, Kind, Order, or_infinite, sharing, time_or_none,
+    BandwidthSettings, CpuSettings, InFlight, Kind, Order, in_flight, or_infinite, sharing,
+    time_or_none,
 };
 use super::tier::{CacheSettings, Tier};
 use super::{Access, Location, RequestPath, Written};
@@ -24,6 +26,9 @@ pub(crate) struct FileServer {
     #[schemars(required)]
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
+    /// Token bucket by which the server gives more than its `bandwidth` for a while: the credits of a cloud file system (default: there is none).
+    #[schemars(extend("x-role" = Role::Identity))]
+    burst: Field<BurstSettings>,
     /// Highest bandwidth of one transfer (default: infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     per_stream: Field<Positive<Bandwidth>>,
@@ -83,8 +88,10 @@ impl Kind for FileServer {
         let remedy = "write `bandwidth = \"2 GB/s\"`";
         let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);
         let (bandwidth, per_stream) = (bandwidth?.resolve(), or_infinite(&self.per_stream));
-        let usual = (Order::Fair, bandwidth.transfers_for_most(per_stream));
+        let burst = burst(check, &self.burst, &bandwidth);
+        let usual = (Order::Fair, in_flight(&bandwidth, burst, per_stream));
         Some(RequestPath {
+            burst,
             latency: time_or_none(check, &self.latency)?,
             sharing: sharing(check, (&self.service, &self.in_flight), usual),
             bandwidth,

@@ -1,6 +1,7 @@
 //! A disk in each node.
 
-use super::settings::{BandwidthSettings, CpuSettings, InFlight, Kind, Order, sharing};
+use super::burst::{BurstSettings, burst};
+use super::settings::{BandwidthSettings, CpuSettings, InFlight, Kind, Order, in_flight, sharing};
 use super::tier::Tier;
 use super::{Access, Bandwidth, Location, ReadCpu, RequestPath, Service, Written};
 use crate::Distribution;
@@ -24,6 +25,9 @@ pub(crate) struct LocalDisk {
     /// (default: as the profile says).
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
+    /// Token bucket by which a node's disk gives more than its `bandwidth` for a while: the credits of a cloud volume, or the gate of a throttle (default: there is none).
+    #[schemars(extend("x-role" = Role::Identity))]
+    burst: Field<BurstSettings>,
     /// Highest bandwidth of one transfer (default: as the profile says, or infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     per_stream: Field<Positive<BytesPerSecond>>,
@@ -125,8 +129,10 @@ impl Kind for LocalDisk {
             .per_stream
             .get()
             .map_or_else(|| or_infinite(|law| law.per_stream), |given| given.0);
-        let usual = (Order::InOrder, bandwidth.transfers_for_most(per_stream));
+        let burst = burst(check, &self.burst, &bandwidth);
+        let usual = (Order::InOrder, in_flight(&bandwidth, burst, per_stream));
         Some(RequestPath {
+            burst,
             sharing: sharing(check, (&self.service, &self.in_flight), usual),
             bandwidth,
             per_stream,
@@ -163,6 +169,10 @@ impl LocalDisk {
         if access == Access::Warm {
             let what = "files that are all in the page cache need no seeks";
             check.wrong(at, what, "write `access = \"cold\"` or \"direct\", or no `seek`");
+        }
+        if let Some(at) = self.burst.at {
+            let what = "the head of a hard disk reads no faster for a while";
+            check.wrong(at, what, "leave it out, or leave out `seek`");
         }
         let orders = [self.service.given().map(|of| of.0), self.in_flight.given().map(|of| of.0)];
         for at in orders.into_iter().flatten() {

@@ -1,5 +1,6 @@
 //! Storages, on which data sets are kept.
 
+mod burst;
 mod file_server;
 mod local_disk;
 mod measured;
@@ -11,6 +12,7 @@ mod path;
 pub(super) mod settings;
 pub(super) mod tier;
 
+pub use burst::Burst;
 pub use path::{Location, Queues, RequestPath, Service, Sharing};
 pub use tier::{CacheUnit, Tier, TierCache};
 

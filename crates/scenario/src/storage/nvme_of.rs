@@ -1,5 +1,6 @@
 //! NVMe over fabrics: block devices of a shared target, through I/O queues of limited depth.
 
+use super::burst::{BurstSettings, burst};
 use super::settings::{BandwidthSettings, CpuSettings, Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
 use super::{Access, Bandwidth, Location, Queues, ReadCpu, RequestPath, Written};
@@ -27,6 +28,9 @@ pub(crate) struct NvmeOf {
     #[schemars(required)]
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
+    /// Token bucket by which the target gives more than its `bandwidth` for a while: the credits of a cloud volume (default: there is none).
+    #[schemars(extend("x-role" = Role::Identity))]
+    burst: Field<BurstSettings>,
     /// I/O queues of each node: `nr-io-queues` of `nvme connect`. Worker number `i` of a node uses queue `i` modulo
     /// `queues`.
     #[schemars(required)]
@@ -123,6 +127,7 @@ impl Kind for NvmeOf {
         };
         Some(RequestPath {
             latency: time_or_none(check, &self.latency)?,
+            burst: burst(check, &self.burst, &bandwidth),
             bandwidth,
             queues,
             operations: or_infinite(&self.operations),

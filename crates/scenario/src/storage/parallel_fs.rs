@@ -1,5 +1,6 @@
 //! A parallel file system: files striped over targets, and a metadata server.
 
+use super::burst::{BurstSettings, burst};
 use super::settings::{Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
 use super::{Access, Bandwidth, Location, RequestPath, StripeOffset, Targets, Written};
@@ -43,6 +44,9 @@ pub(crate) struct ParallelFs {
     /// Bandwidth of all transfers together (default: infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<Positive<units::Bandwidth>>,
+    /// Token bucket by which the file system gives more than its `bandwidth` for a while: the credits of a cloud file system (default: there is none).
+    #[schemars(extend("x-role" = Role::Identity))]
+    burst: Field<BurstSettings>,
     /// Highest bandwidth of one transfer (default: infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     per_stream: Field<Positive<units::Bandwidth>>,
@@ -99,8 +103,10 @@ impl Kind for ParallelFs {
             check.wrong(at, what, format!("write at most {number}"));
         }
         self.check_offset(check, at, number);
+        let together = Bandwidth::Fixed(or_infinite(&self.bandwidth));
         Some(RequestPath {
-            bandwidth: Bandwidth::Fixed(or_infinite(&self.bandwidth)),
+            burst: burst(check, &self.burst, &together),
+            bandwidth: together,
             per_stream: or_infinite(&self.per_stream),
             latency,
             operations: or_infinite(&self.operations),

@@ -1,7 +1,7 @@
 //! The common form into which every kind of storage is compiled: the resources that a request passes, from its issue
 //! to its last byte.
 
-use super::{Access, Bandwidth, ReadCpu, RequestLimit, Targets};
+use super::{Access, Bandwidth, Burst, ReadCpu, RequestLimit, Targets};
 use crate::Distribution;
 use forebay_model::law::Throughput;
 use std::sync::Arc;
@@ -83,8 +83,10 @@ pub struct RequestPath {
     /// What serves the bytes.
     pub service: Service,
     /// Bandwidth of all transfers together, by the number of concurrent transfers: for the storage in each node, or for the
-    /// storage that all nodes share.
+    /// storage that all nodes share. With a `burst`, the sustained one: what the bucket gains, and what the storage gives in the long run.
     pub bandwidth: Bandwidth,
+    /// Token bucket from which the storage gives more than its `bandwidth` for a while, if it has one.
+    pub burst: Option<Burst>,
     /// Highest bandwidth of one transfer [B/s]; may be infinite.
     pub per_stream: f64,
     /// Storage targets over which files are striped; `None`: files are not striped.
@@ -108,6 +110,7 @@ impl RequestPath {
             latency: Distribution::Constant(0.0),
             service: Service::Link,
             bandwidth: Bandwidth::Fixed(f64::INFINITY),
+            burst: None,
             per_stream: f64::INFINITY,
             targets: None,
             sharing: Sharing::Fair,
@@ -143,6 +146,19 @@ impl RequestPath {
             Service::DiskHead { seek } => Some(seek),
             Service::Link | Service::Measured(_) => None,
         }
+    }
+
+    /// Returns the highest bandwidth of all transfers together at any time, bursts included [B/s].
+    #[must_use]
+    pub fn peak(&self) -> f64 {
+        self.burst.map_or(self.bandwidth.most(), |burst| burst.bandwidth)
+    }
+
+    /// Returns the highest mean bandwidth of all transfers together over the first `seconds` of a run [B/s].
+    #[must_use]
+    pub fn most_over(&self, seconds: f64) -> f64 {
+        let sustained = self.bandwidth.most();
+        self.burst.map_or(sustained, |burst| burst.most_over(sustained, seconds))
     }
 
     /// Returns the maximum bandwidth of a request of `bytes` bytes while no other request is in progress [B/s]: the minimum of

@@ -2,8 +2,8 @@
 
 use super::tier::{self, CacheSettings, Tier};
 use super::{
-    Bandwidth, ReadCpu, RequestPath, Sharing, Storage, Written, file_server, local_disk, measured,
-    memory, nvme_of, object_store, parallel_fs,
+    Bandwidth, Burst, ReadCpu, RequestPath, Sharing, Storage, Written, file_server, local_disk,
+    measured, memory, nvme_of, object_store, parallel_fs,
 };
 use crate::Distribution;
 use crate::check::Check;
@@ -179,6 +179,15 @@ pub(super) fn sharing(
             check.wrong(at, what, "write `service = \"in-order\"`, or leave out `in_flight`");
             Sharing::Fair
         }
+    }
+}
+
+/// Returns the number of requests that are served at once unless it is set: as many as reach the full bandwidth, which is that of a
+/// burst if there is one.
+pub(super) fn in_flight(bandwidth: &Bandwidth, burst: Option<Burst>, per_stream: f64) -> u32 {
+    match burst {
+        Some(burst) => Bandwidth::Fixed(burst.bandwidth).transfers_for_most(per_stream),
+        None => bandwidth.transfers_for_most(per_stream),
     }
 }
 

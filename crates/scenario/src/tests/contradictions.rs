@@ -65,6 +65,20 @@ fn contradictory_settings_are_reported() {
             "leave out `seek`",
         ),
         (
+            "operations = \"100000 /s\"\n",
+            "operations = \"100000 /s\"\n[storage.arm.local-disk]\nbandwidth = \"1 GB/s\"\nseek = \"8 ms\"\nburst = ^{ bandwidth = \"2 GB/s\", bucket = \"1 GB\" }\n",
+            "storage.arm.local-disk.burst",
+            "no faster for a while",
+            "leave out `seek`",
+        ),
+        (
+            "operations = \"100000 /s\"\n",
+            "operations = \"100000 /s\"\n[storage.arm.local-disk]\nbandwidth = [\"1 GB/s\", \"2 GB/s\"]\nburst = ^{ bandwidth = \"4 GB/s\", bucket = \"1 GB\" }\n",
+            "storage.arm.local-disk.burst",
+            "one value, not a list",
+            "one value for the storage's `bandwidth`",
+        ),
+        (
             every,
             "batch_interval = ^0.5 ",
             "job.lenet.batch_interval",

@@ -4,9 +4,9 @@ use forebay_engine::{Calendar, LaneId, Span};
 
 use super::station::Waiting;
 use crate::ids::{
-    CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId, Ids, JobId,
-    LoadId, LoaderId, MessageId, RangeId, RequestId, ServerWorkerId, StagingId, TableId, TrainerId,
-    WorkerId, WriteId,
+    ByteBucketId, CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId,
+    Ids, JobId, LoadId, LoaderId, MessageId, RangeId, RequestId, ServerWorkerId, StagingId,
+    TableId, TrainerId, WorkerId, WriteId,
 };
 
 /// The activity that asked a station or the network for service, or that waits for a delay.
@@ -75,6 +75,8 @@ pub(crate) enum Event {
     Arrived(LoadId),
     /// A storage modelled by a throughput table may have finished a request.
     Served(TableId),
+    /// It is time to look at the token bucket of a storage that gives bursts.
+    Bucket(ByteBucketId),
     /// A disk head has finished a request.
     Delivered(DiskHeadId),
     /// A fault begins or ends.
@@ -98,6 +100,8 @@ pub(crate) enum Notice {
     Stage(Ids<StagingId>),
     /// A node of a job copy has all data that are copied to it.
     NodeStaged(JobId),
+    /// Faults have changed the speed of a storage with a token bucket to the share `pace` of its normal speed.
+    BucketPace { bucket: ByteBucketId, pace: f64 },
     /// Faults have changed the speed of the GPUs of `device` to the share `pace` of its normal speed.
     DevicePace { device: DeviceId, pace: f64 },
 }

@@ -7,7 +7,7 @@ use forebay_engine::fluid::{Capacity, LinkId};
 
 use super::Env;
 use super::event::{Delay, Event, Notice};
-use crate::ids::{DeviceId, FaultId, IdVec, StationId};
+use crate::ids::{ByteBucketId, DeviceId, FaultId, IdVec, StationId};
 
 /// A fault, and the components that it slows.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct FaultRun {
     pub(crate) factor: f64,
     /// Links that the fault slows, each with its capacity without faults.
     pub(crate) links: Vec<(LinkId, Capacity)>,
+    /// Token buckets whose links the fault slows; their owner changes the links' capacities.
+    pub(crate) buckets: Vec<ByteBucketId>,
     /// Stations that the fault slows, each with its service time without faults.
     pub(crate) stations: Vec<(StationId, Delay)>,
     /// GPUs that the fault slows, and devices with at least one of them.
@@ -69,6 +71,10 @@ impl Faults {
         for (link, capacity) in &fault.links {
             let left = self.left(|other| other.links.iter().any(|(of, _)| of == link));
             env.network.set_capacity(env.now, *link, times(capacity, left));
+        }
+        for bucket in &fault.buckets {
+            let pace = self.left(|other| other.buckets.contains(bucket));
+            env.notices.push_back(Notice::BucketPace { bucket: *bucket, pace });
         }
         for (station, service) in &fault.stations {
             let left = self.left(|other| other.stations.iter().any(|(of, _)| of == station));

@@ -1,14 +1,14 @@
 //! Shared resources (links, stations, limiters, tables, disk heads), grouped as reports show them, and the nodes' energy.
 
 use forebay_engine::fluid::{LinkId, LinkUse};
-use forebay_report::{EnergyOutcome, Owner, Part, Resource, ResourceOutcome};
+use forebay_report::{BurstOutcome, EnergyOutcome, Owner, Part, Resource, ResourceOutcome};
 use forebay_scenario::{Cluster, Job, Power, Scenario, ServerPlace};
 
 use crate::communication::LinkUses;
 use crate::env::Env;
 use crate::ids::{DeviceId, DiskHeadId, IdVec, LimiterId, StationId, TableId};
 use crate::job::Jobs;
-use crate::storage::Site;
+use crate::storage::{ByteBucket, Site, Storages};
 
 /// A shared resource as reports show it: the similar resources of all nodes together.
 #[derive(Debug)]
@@ -92,6 +92,34 @@ impl ResourceRun {
         if groups.len() > 1 { groups } else { Vec::new() }
     }
 
+    /// Returns the token bucket of a member, if it has one.
+    fn bucket(storages: &mut Storages, member: Member) -> Option<&mut ByteBucket> {
+        let Member::Link(link) = member else { return None };
+        let bucket = storages.bucket_of(link)?;
+        Some(&mut storages.buckets[bucket])
+    }
+
+    /// Returns the capacity of the first member; with bursts, the most that it could give on average until now.
+    fn capacity_until_now(&self, site: &mut Site<'_>) -> f64 {
+        let Some((first, _)) = self.members.first() else { return self.capacity };
+        let bucket = Self::bucket(site.storages, *first);
+        bucket.map_or(self.capacity, |bucket| bucket.most_over(site.env.now))
+    }
+
+    /// Returns what the members have drawn from their token buckets until now; `None` if they have none.
+    fn burst(&self, site: &mut Site<'_>) -> Option<BurstOutcome> {
+        let mut all: Option<BurstOutcome> = None;
+        for (member, _) in &self.members {
+            let Site { env, storages } = site;
+            let Some(bucket) = Self::bucket(storages, *member) else { continue };
+            let (drawn, emptied) = bucket.drawn(env);
+            let of = all.get_or_insert(BurstOutcome::default());
+            of.drawn += drawn.max(0.0);
+            of.emptied = of.emptied.into_iter().chain(emptied).reduce(f64::min);
+        }
+        all
+    }
+
     /// Returns the resource's outcome until now.
     fn outcome(
         &self,
@@ -100,12 +128,13 @@ impl ResourceRun {
         scenario: &Scenario,
     ) -> ResourceOutcome {
         let elapsed = site.env.now.seconds().max(f64::MIN_POSITIVE);
+        let capacity = self.capacity_until_now(site);
         let usage = |(member, relative): &(Member, f64)| {
             member.usage(site, beside, (*relative, self.capacity))
         };
         let uses: Vec<LinkUse> = self.members.iter().map(usage).collect();
         let count = uses.len().max(1) as f64;
-        let utilisation = |served: f64| served / (self.capacity * elapsed);
+        let utilisation = |served: f64| served / (capacity * elapsed);
         // Bytes or seconds that each member would have served with the capacity of the first.
         let shares: Vec<f64> =
             uses.iter().zip(&self.members).map(|(u, (_, relative))| u.served / relative).collect();
@@ -113,12 +142,13 @@ impl ResourceRun {
             of: self.of,
             name: self.of.name(scenario),
             count: uses.len() as u32,
-            capacity: self.capacity,
+            capacity,
             unit: self.unit,
             utilisation: utilisation(shares.iter().sum::<f64>() / count),
             utilisation_max: utilisation(shares.iter().copied().fold(0.0, f64::max)),
             mean_flows: uses.iter().map(|u| u.flow_seconds).sum::<f64>() / count / elapsed,
             served: uses.iter().map(|u| u.served).sum(),
+            burst: self.burst(site),
             groups: (self.by_group(&scenario.cluster).iter())
                 .map(|group| group.outcome(site, beside, scenario))
                 .collect(),

@@ -150,6 +150,7 @@ impl Model for World<'_> {
             Event::Stepped(d) => self.jobs.end_work(&mut self.env, d),
             Event::Arrived(load) => self.background.begin_request(&mut self.env, load),
             Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
+            Event::Bucket(b) => self.jobs.loaders.storages.look(&mut self.env, b),
             Event::Delivered(arm) => self.jobs.loaders.end_disk_request(&mut self.env, arm),
             Event::Opened(ActivityId::Range(r)) => {
                 self.jobs.loaders.end_range_operation(&mut self.env, r)
@@ -248,6 +249,9 @@ impl World<'_> {
                     jobs.end_staging(env, j);
                 }
             }
+            Notice::BucketPace { bucket, pace } => {
+                jobs.loaders.storages.set_bucket_pace(env, bucket, pace);
+            }
             Notice::DevicePace { device, pace } => jobs.set_pace(env, device, pace),
         }
     }
@@ -295,6 +299,7 @@ impl World<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_engine::Span;
     use forebay_report::Unfinished;
     use forebay_scenario::ScenarioFile;
 
@@ -345,6 +350,35 @@ sync.allreduce.gradients = "10 MB"
             {
                 assert!(state.contains(part), "{part}: {state}");
             }
+        }
+    }
+
+    #[test]
+    fn a_run_that_stands_still_ends_although_buckets_are_looked_at() {
+        // System: a storage with a token bucket, full or behind a gate, and a job whose events and transfers are taken away. Expectation:
+        // the looks at the bucket cease, and the run is found to stand still. While the job runs, they go on.
+        for burst in ["bucket = \"1 GB\"", "period = \"1 ms\""] {
+            let text = SCENARIO.replace(
+                "{ bandwidth = \"1 GB/s\" }",
+                &format!(
+                    "{{ bandwidth = \"1 GB/s\", burst = {{ bandwidth = \"2 GB/s\", {burst} }} }}"
+                ),
+            );
+            let scenario = ScenarioFile::parse("s.toml", text).expect("a scenario");
+            let scenario = scenario.resolve(&[]).expect("a scenario");
+            let mut world = build(&scenario, 0, &Options::default());
+            forebay_engine::run(&mut world, Time::from_seconds(0.105));
+            let is_look = |event: &Event| matches!(event, Event::Bucket(_));
+            let removed = world.env.calendar.remove_all(|event| !is_look(event));
+            assert!(!removed.is_empty() && world.env.calendar.len() == 1, "{burst}");
+            let now = world.env.now;
+            world.env.network.cancel_all(now, |_| true);
+            forebay_engine::run(&mut world, Time(Time::NEVER.0 - 1));
+            assert!(world.env.now < now + Span::from_seconds(1.0), "{burst}");
+            let now = world.env.now;
+            let outcome = world.finish(&scenario, now, false);
+            let found = outcome.unfinished;
+            assert!(matches!(found, Some(Unfinished::Standstill { .. })), "{burst}: {found:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! of their own.
 
 mod background;
+mod bucket;
 mod caches;
 mod disk_head;
 mod limiter;
@@ -17,10 +18,12 @@ use forebay_model::cache::Cache;
 
 use crate::env::{ActivityId, Env};
 use crate::ids::{
-    CacheId, DatasetId, DiskHeadId, HoldersId, IdVec, LimiterId, PageCacheId, TableId, TurnsId,
+    ByteBucketId, CacheId, DatasetId, DiskHeadId, HoldersId, IdVec, LimiterId, PageCacheId,
+    TableId, TurnsId,
 };
 
 pub(crate) use background::{Background, Endless, Load};
+pub(crate) use bucket::ByteBucket;
 pub(crate) use caches::{
     CacheUse, CacheWays, Decoded, Found, Holders, Origin, PageCache, Tiers, Units, bytes_of,
 };
@@ -52,6 +55,8 @@ pub(crate) struct Storages {
     pub(crate) tables: IdVec<TableId, Table>,
     pub(crate) disk_heads: IdVec<DiskHeadId, DiskHead>,
     pub(crate) turns: IdVec<TurnsId, Turns>,
+    /// Token buckets of storages that give bursts.
+    pub(crate) buckets: IdVec<ByteBucketId, ByteBucket>,
 }
 
 impl Storages {

@@ -59,6 +59,7 @@ impl Owner {
             | Event::Served(_)
             | Event::Delivered(_)
             | Event::Turned(_)
+            | Event::Bucket(_)
             | Event::Failed { .. } => false,
         }
     }

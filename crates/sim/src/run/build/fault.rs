@@ -22,6 +22,7 @@ impl Builder<'_> {
             until: Time::from_seconds(fault.until),
             factor: fault.factor,
             links: Vec::new(),
+            buckets: Vec::new(),
             stations: Vec::new(),
             gpus: BTreeSet::new(),
             devices: Vec::new(),
@@ -43,7 +44,10 @@ impl Builder<'_> {
 
     fn add(&self, run: &mut FaultRun, member: Member) {
         match member {
-            Member::Link(link) => run.links.push((link, self.env.network.capacity(link).clone())),
+            Member::Link(link) => match self.parts.loaders.storages.bucket_of(link) {
+                Some(bucket) => run.buckets.push(bucket),
+                None => run.links.push((link, self.env.network.capacity(link).clone())),
+            },
             Member::Station(station) => {
                 run.stations.push((station, self.env.stations[station].service));
             }

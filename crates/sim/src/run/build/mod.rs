@@ -126,6 +126,7 @@ pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options
         // Data that jobs copy before training have been copied.
         jobs.skip_stagings();
     }
+    world.jobs.loaders.storages.begin_buckets(env);
     world.background.begin(env);
     world.faults.begin(env);
     world.jobs.begin(env);

@@ -14,7 +14,8 @@ use crate::env::{Service, Station};
 use crate::ids::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
 use crate::run::resource::Member;
 use crate::storage::{
-    DiskHead, IoQueues, Limiter, Mount, RequestLatency, Routes, ServiceModel, Striped, Table, Turns,
+    ByteBucket, DiskHead, IoQueues, Limiter, Mount, RequestLatency, Routes, ServiceModel, Striped,
+    Table, Turns,
 };
 
 /// The components that serve a storage's requests and bytes.
@@ -206,6 +207,10 @@ impl Builder<'_> {
         });
         if let Some(link) = link {
             self.resource(of(Part::Bandwidth), "B/s", most, Member::Link(link));
+            if let Some(burst) = model.path.burst {
+                let buckets = &mut self.parts.loaders.storages.buckets;
+                buckets.push(ByteBucket::new(link, most, burst));
+            }
         }
         let write = self.written(index, link, most);
         let targets = model.path.targets.map_or(Vec::new(), |all| self.targets(owner, all));

@@ -1,0 +1,130 @@
+//! Bursts: a token bucket of bytes, from which a storage gives more than its sustained bandwidth for a while.
+
+use super::Bandwidth;
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Positive, Share};
+use crate::role::Role;
+use forebay_model::units::{Bandwidth as BytesPerSecond, Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Shortest time for which a full bucket lasts, and shortest period [s]: the simulator looks at a bucket many times in it.
+const SHORTEST: f64 = 1e-3;
+
+/// The token bucket of a storage, or of each node's disk. Its bytes come in at the storage's sustained bandwidth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Burst {
+    /// Bandwidth of all transfers together while the bucket holds bytes [B/s]; more than the sustained bandwidth.
+    pub bandwidth: f64,
+    /// Largest content of the bucket [B].
+    pub bucket: f64,
+    /// Content of the bucket when a run begins [B].
+    pub content: f64,
+    /// Interval at which the bytes of one interval enter at once, so that nothing passes while the bucket is empty [s]; `None`: bytes
+    /// enter continuously, and pass at the sustained bandwidth while the bucket is empty.
+    pub period: Option<f64>,
+}
+
+impl Burst {
+    /// Returns the highest mean bandwidth over the first `seconds` of a run, for a storage of this sustained bandwidth [B/s].
+    #[must_use]
+    pub fn most_over(&self, sustained: f64, seconds: f64) -> f64 {
+        self.bandwidth.min(sustained + self.content / seconds)
+    }
+}
+
+/// A token bucket of bytes, by which a storage gives more than its `bandwidth` for a while: the credits of cloud volumes and file
+/// systems, and the gates of throttles.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BurstSettings {
+    /// Bandwidth of all transfers together while the bucket holds bytes. The `bandwidth` of the storage, one value, is what the bucket
+    /// gains per second.
+    #[schemars(required)]
+    #[schemars(extend("x-role" = Role::Identity))]
+    bandwidth: Field<Positive<BytesPerSecond>>,
+    /// Bytes that the bucket holds at most, and at least those of a `period` (default: the bytes of a period; required without
+    /// `period`).
+    #[schemars(extend("x-role" = Role::Identity))]
+    bucket: Field<Positive<Size>>,
+    /// Share of the bucket that is full when a run begins (default: 1).
+    #[schemars(extend("x-role" = Role::Identity))]
+    level: Field<Share>,
+    /// Interval at which the bytes of an interval enter the bucket at once; while the bucket is empty, nothing passes until the next
+    /// interval, as in Linux's `blk-throttle` (default: bytes enter continuously, and pass at the storage's `bandwidth` while the
+    /// bucket is empty).
+    #[schemars(extend("x-role" = Role::Identity))]
+    period: Field<Positive<Time>>,
+}
+
+/// Returns the token bucket that `field` sets, for a storage of this sustained `bandwidth`; `None` if there is none, or if it has no
+/// effect, which is remarked. Reports what contradicts the storage's bandwidth.
+pub(super) fn burst(
+    check: Check<'_>,
+    field: &Field<BurstSettings>,
+    bandwidth: &Bandwidth,
+) -> Option<Burst> {
+    let (at, settings) = field.given()?;
+    let remedy = "write `bandwidth = \"400 MB/s\"`";
+    let fast = check.required(at, &settings.bandwidth, "bandwidth", remedy)?.0;
+    let sustained = sustained(check, at, bandwidth)?;
+    let period = settings.period.get().map(|period| period.0);
+    if period.is_none() {
+        let remedy = "write `bucket = \"6 GB\"`, or `period = \"100 ms\"`";
+        check.required(at, &settings.bucket, "bucket", remedy)?;
+    }
+    if fast <= sustained {
+        // Not an error, so that a faster storage can be tried without the removal of its bucket.
+        check.no_effect(Some(at), "the storage's own `bandwidth` is not less");
+        return None;
+    }
+    let of_period = period.map_or(0.0, |period| sustained * period);
+    let written = settings.bucket.get().map_or(0.0, |bucket| bucket.0);
+    if written < of_period {
+        check.no_effect(settings.bucket.at, "the bytes of one `period` are more");
+    }
+    let bucket = written.max(of_period);
+    check_times(check, settings, bucket / fast);
+    let level = settings.level.get().map_or(1.0, |level| level.0);
+    Some(Burst { bandwidth: fast, bucket, content: level * bucket, period })
+}
+
+/// Returns the single finite bandwidth of a storage; reports a problem at the bucket's node `at` if there is none.
+fn sustained(check: Check<'_>, at: NodeId, bandwidth: &Bandwidth) -> Option<f64> {
+    let rate = match bandwidth {
+        Bandwidth::Fixed(rate) => Some(*rate),
+        Bandwidth::ByTransfers(table) if table.len() == 1 => table.first().copied(),
+        Bandwidth::ByTransfers(_) => None,
+    };
+    match rate {
+        Some(rate) if rate.is_finite() => return Some(rate),
+        Some(_) => {
+            let what = "a storage whose bandwidth is not limited has no bursts";
+            check.wrong(at, what, "write the storage's `bandwidth`, which the bucket gains");
+        }
+        None => {
+            let what =
+                "the bandwidth after a burst is one value, not a list by number of transfers";
+            check.wrong(at, what, "write one value for the storage's `bandwidth`");
+        }
+    }
+    None
+}
+
+/// Reports a period that is too short to simulate, or a full bucket that lasts for too short a time: for `lasts` [s].
+fn check_times(check: Check<'_>, settings: &BurstSettings, lasts: f64) {
+    match settings.period.given() {
+        Some((at, period)) if period.0 < SHORTEST => {
+            check.wrong(at, "this is too short", "write at least \"1 ms\"");
+        }
+        None if lasts < SHORTEST => {
+            if let Some(at) = settings.bucket.at {
+                let what = "a full bucket is empty in less than a millisecond";
+                check.wrong(at, what, "write a larger bucket, or leave out `burst`");
+            }
+        }
+        _ => {}
+    }
+}
