@@ -226,6 +226,11 @@ fn small_requests_beside_large_ones_wait_for_their_turn_at_a_disk() {
     let fair = [("storage.disk.local-disk.service", "fair")];
     let fair = rates(&case("turn3/two-sizes", &fair));
     assert!(fair[0] > 250.0, "{fair:?}");
+    // The core time of reads, which profiles have, changes no order.
+    let cpu = "{ fixed = \"14 us\", per_byte = \"101 ps\" }";
+    let cpu = rates(&case("turn3/two-sizes", &[("storage.disk.local-disk.cpu", cpu)]));
+    within(cpu[0], found[0], 0.05, "small, with core time");
+    within(cpu[1], found[1], 0.02, "large, with core time");
 }
 
 #[test]

@@ -355,7 +355,8 @@ impl StorageModel<'_> {
     ///
     /// Links may be so slow that the time per byte cannot be reduced by the whole core time per byte. Then the latency is
     /// reduced by the missing part. But if the latency is too short for that, or if the core time is more than half of the time
-    /// per byte, the transfer keeps a core busy while it lasts instead.
+    /// per byte, the transfer keeps a core busy while it lasts instead. If one reader fills a storage that serves in order of arrival,
+    /// only the second of these counts: the storage does not wait for cores between requests.
     pub(in crate::run) fn take_cpu(&mut self, size: f64) -> Rest {
         let cpu = self.path.cpu;
         if cpu == ReadCpu::default() {
@@ -367,11 +368,14 @@ impl StorageModel<'_> {
             per_byte += fixed / size;
             fixed = 0.0;
         }
-        let least = 1.0 / self.most();
+        let least = 1.0 / self.peak();
+        let in_order = matches!(self.path.sharing, Sharing::InOrder { .. });
+        let waits_in_turn = in_order && per_byte <= least;
         // `missing` is the part of a core's time per byte that cannot be taken out of the transfer time, because the links are
         // too slow for that.
         let (alone, missing) = (per_byte.max(least), least - (per_byte.max(least) - cpu.per_byte));
-        let mostly = cpu.per_byte > alone.max(least) / 2.0 || missing * size > fixed;
+        let mostly =
+            cpu.per_byte > alone.max(least) / 2.0 || missing * size > fixed && !waits_in_turn;
         if mostly && cpu.per_byte > 0.0 && missing > 0.0 {
             let coupled = Some(self.couple(per_byte, least));
             let cpu = ReadCpu { per_byte: 0.0, ..cpu };
@@ -399,6 +403,11 @@ impl StorageModel<'_> {
         // With no time left per byte, a stream has no cap.
         self.per_stream = if per_byte > 0.0 { 1.0 / per_byte } else { f64::INFINITY };
         per_byte.min(0.0)
+    }
+
+    /// Returns the maximum throughput of all transfers together at any time, bursts included [B/s].
+    fn peak(&self) -> f64 {
+        if self.path.seek().is_some() { f64::INFINITY } else { self.path.peak() }
     }
 
     /// Returns the maximum throughput of all transfers together [B/s].
