@@ -40,20 +40,29 @@ pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
     let gpus = [&mut drawn.learners, &mut drawn.averaging, &mut drawn.copy];
     let gpus = gpus.into_iter().flat_map(BTreeMap::values_mut);
     gpus.flat_map(BTreeMap::values_mut).for_each(|fit| *fit = draw(fit));
+    drawn.burst.values_mut().for_each(|fit| *fit = draw(fit));
     drawn
 }
 
-/// Returns the ratio of the step time in run number `run` to the simulated step time: lognormal with median 1, with the spread of
-/// repeated runs on the machine.
+/// Returns the ratio of the step time in run number `run`, which lasts for `seconds`, to the simulated step time: lognormal with
+/// median 1, with the spread of repeated runs on the machine.
 #[must_use]
-pub fn slowdown(profile: &Profile, seed: u64, run: u32) -> f64 {
-    let spread = profile.noise.as_ref().and_then(|fit| fit.value("run_to_run")).unwrap_or(0.0);
-    let sigma = spread.clamp(0.0, 1.0);
+pub fn slowdown(profile: &Profile, seed: u64, run: u32, seconds: f64) -> f64 {
+    let sigma = spread(profile, seconds).clamp(0.0, 1.0);
     if sigma == 0.0 {
         return 1.0;
     }
     let factor = Sampler::new(&Distribution::Lognormal { mu: 0.0, sigma });
     factor.draw(&mut Streams::new(seed, run).at(Purpose::Noise, 0, 0, 0))
+}
+
+/// Returns the relative standard deviation of repeated runs that last for `seconds`. What distinguishes trials that follow each
+/// other averages out over a run; the drift of the machine stays.
+#[must_use]
+pub fn spread(profile: &Profile, seconds: f64) -> f64 {
+    let value = |name| profile.noise.as_ref().and_then(|fit| fit.value(name)).unwrap_or(0.0);
+    let trials = if seconds > 0.0 { value("trial_length") / seconds } else { 1.0 };
+    value("run_to_run").hypot(value("trial") * trials.min(1.0).sqrt())
 }
 
 #[cfg(test)]
@@ -130,16 +139,32 @@ mod tests {
     fn sampling_leaves_profiles_without_parameter_draws_or_noise_unchanged() {
         let profile = profile(&[], 0.0);
         assert_eq!(drawn(&profile, 1, 5), profile);
-        assert_eq!(slowdown(&profile, 1, 5), 1.0);
-        assert_eq!(slowdown(&Profile::default(), 1, 5), 1.0);
+        assert_eq!(slowdown(&profile, 1, 5, 1.0), 1.0);
+        assert_eq!(slowdown(&Profile::default(), 1, 5, 1.0), 1.0);
     }
 
     #[test]
     fn sampled_slowdowns_have_the_run_to_run_spread_of_the_profile() {
         let profile = profile(&[], 0.04);
-        let logs: Vec<f64> = (0..4000).map(|run| slowdown(&profile, 1, run).ln()).collect();
+        let logs: Vec<f64> = (0..4000).map(|run| slowdown(&profile, 1, run, 1.0).ln()).collect();
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
         let variance = logs.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / 3999.0;
         assert!(mean.abs() < 0.003 && (variance.sqrt() / 0.04 - 1.0).abs() < 0.05, "{mean}");
+    }
+
+    #[test]
+    fn noise_between_trials_averages_out_over_a_run_and_drift_stays() {
+        // System: trials of 0.1 s that differ by 10 %, on a machine that drifts by 3 %. Expectation: a run of 0.1 s or less has all of
+        // the noise, one of 10 s a tenth of that between trials; without the parts, the whole spread is that of any run.
+        let mut profile = profile(&[], 0.03);
+        assert_eq!(spread(&profile, 10.0), 0.03);
+        let fit = profile.noise.as_mut().expect("noise");
+        for (name, value) in [("trial", 0.1), ("trial_length", 0.1)] {
+            fit.parameters.insert(name.to_owned(), Parameter { value, ..Parameter::default() });
+        }
+        for (seconds, trial) in [(0.0, 0.1), (0.05, 0.1), (0.1, 0.1), (10.0, 0.01)] {
+            let expected = 0.03_f64.hypot(trial);
+            assert!((spread(&profile, seconds) - expected).abs() < 1e-12, "{seconds}");
+        }
     }
 }

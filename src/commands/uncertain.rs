@@ -70,7 +70,7 @@ fn simulate(
     let trace = arguments.trace.is_some() && index == 0;
     let options = sim::Options { trace, stop: Some(interrupt::flag()), ..sim::Options::default() };
     let outcome = sim::run(&scenario, index, &options);
-    let slowdown = uncertainty::slowdown(profile, seed, index);
+    let slowdown = uncertainty::slowdown(profile, seed, index, outcome.makespan);
     if interrupt::raised() {
         return None;
     }

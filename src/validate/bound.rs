@@ -106,7 +106,7 @@ fn decoding(job: &Job) -> Work {
 }
 
 /// Returns the kind of work that a job's training steps are.
-fn training(job: &Job) -> Work {
+pub(super) fn training(job: &Job) -> Work {
     match job.device {
         _ if job.gpu.is_some() => Work::OnGpu,
         Device::Accelerator => Work::Timed,

@@ -1,6 +1,7 @@
 //! Predicts points by simulation.
 
-use super::{Factors, Naive, Observed, Prediction, Refit, naive};
+use super::bound::training;
+use super::{Factors, Naive, Observed, Prediction, Refit, Work, naive};
 use crate::profile::{Fit, Parameter, Profile};
 use crate::report::{self, Unfinished};
 use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile, Value};
@@ -25,11 +26,22 @@ pub enum PredictError {
 /// Simulations of a point, each with parameters sampled from the uncertainty of the profile's measurements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// Number and figures of each run that completed a step.
-    runs: Vec<(u32, Observed)>,
+    /// The runs that completed a step.
+    runs: Vec<Run>,
     seed: u64,
+    /// Whether the scenario prescribes the time of the training steps, so that no run is faster than its trainers without stalls.
+    steps_are_prescribed: bool,
     /// Prediction of the naive model, if it is applicable.
     pub naive: Option<Naive>,
+}
+
+/// A simulated run.
+#[derive(Debug, Clone, PartialEq)]
+struct Run {
+    number: u32,
+    /// Duration of the run [s].
+    seconds: f64,
+    figures: Observed,
 }
 
 impl Simulated {
@@ -37,11 +49,15 @@ impl Simulated {
     /// step.
     #[must_use]
     pub fn predict(&self, profile: &Profile) -> Option<Prediction> {
-        let slowed = |(run, observed): &(u32, Observed)| {
-            observed.clone().slowed(uncertainty::slowdown(profile, self.seed, *run))
+        let slowed = |run: &Run| {
+            let of = &run.figures;
+            let factor = uncertainty::slowdown(profile, self.seed, run.number, run.seconds);
+            let most = of.unstalled_rate.max(of.samples_per_second);
+            let least = if self.steps_are_prescribed { of.samples_per_second / most } else { 0.0 };
+            of.clone().slowed(factor.max(least))
         };
         let runs: Vec<Observed> = self.runs.iter().map(slowed).collect();
-        let simulated: Vec<Observed> = self.runs.iter().map(|(_, run)| run.clone()).collect();
+        let simulated: Vec<Observed> = self.runs.iter().map(|run| run.figures.clone()).collect();
         Prediction::from_runs(&simulated, &runs)
     }
 }
@@ -61,14 +77,18 @@ pub fn simulate(
     let factors = refit.map_or(Factors::default(), Refit::factors);
     let fitted = factors.applied(resolve(file, overrides, profile)?);
     let seed = fitted.run.seed;
-    let mut simulated = Simulated { runs: Vec::new(), seed, naive: naive(&fitted) };
+    let steps_are_prescribed = fitted.jobs.iter().all(|job| training(job) == Work::Timed);
+    let naive = naive(&fitted);
+    let mut simulated = Simulated { runs: Vec::new(), seed, steps_are_prescribed, naive };
     for run in 0..runs {
         let drawn = uncertainty::drawn(profile, seed, run);
         let factors = refit.map_or(Factors::default(), |refit| refit.drawn(run));
         let scenario = factors.applied(resolve(file, overrides, &drawn)?);
         let outcome = sim::run(&scenario, run, &sim::Options::default());
+        let seconds = outcome.makespan;
         let report = report::summarise(&scenario, &[outcome.whole()?], 0.0);
-        simulated.runs.extend(Observed::from_report(&report).map(|observed| (run, observed)));
+        let figures = Observed::from_report(&report);
+        simulated.runs.extend(figures.map(|figures| Run { number: run, seconds, figures }));
     }
     Ok(simulated)
 }

@@ -1,7 +1,8 @@
 //! Tests of errors against values computed by hand.
 
 use super::{
-    Bound, Naive, Observed, Point, Prediction, Use, Verdict, naive, with_errors, with_noise,
+    Bound, Naive, Observed, Point, Prediction, Use, Verdict, naive, simulate, with_errors,
+    with_noise,
 };
 use crate::profile::Profile;
 use crate::scenario::ScenarioFile;
@@ -100,6 +101,38 @@ fn run_to_run_noise_is_pooled_over_groups_of_repeated_runs() {
     // Two degrees of freedom: Student's t is 4.303, the normal percentile 1.960.
     assert!((spread / (0.0002_f64.sqrt() * 4.302_653 / 1.959_964) - 1.0).abs() < 1e-5, "{spread}");
     assert_eq!(with_noise(&Profile::default(), &[vec![run(5.0)]]), Profile::default());
+}
+
+#[test]
+fn noise_makes_no_run_faster_than_the_step_that_the_scenario_prescribes() {
+    // System: a loader with room to spare, and steps of 10 ms for 8 samples; runs differ by 20 %. Expectation: the interval ends at the
+    // 800 samples/s of the steps, and begins far below. With steps on the machine's own cores, it goes on above.
+    let text = r#"
+name = "steps"
+run.steps = 20
+run.warm_up = 4
+cluster = { nodes = 1, node.cores = 4 }
+storage.disk.local-disk = { bandwidth = "1 GB/s", access = "direct" }
+dataset.d = { samples = 1000, sample_size = "10 kB" }
+[[job]]
+name = "j"
+dataset = "d"
+storage = "disk"
+batch = 8
+loader.tf-queue = { threads = 2, capacity = "64 samples", decode = "1 ms" }
+model.step = "10 ms"
+"#;
+    let file = ScenarioFile::parse("steps.toml", text.to_owned()).expect("a scenario");
+    let profile = with_noise(&Profile::default(), &[vec![run(80.0), run(100.0), run(120.0)]]);
+    let interval = |set: &[&str]| {
+        let set: Vec<_> = set.iter().map(|set| set.parse().expect("a change")).collect();
+        let simulated = simulate(&file, &set, &profile, 40, None).expect("a simulation");
+        simulated.predict(&profile).expect("a prediction").interval
+    };
+    let [low, high] = interval(&[]);
+    assert!(low < 700.0 && (799.0..801.0).contains(&high), "{low} to {high}");
+    let [_, high] = interval(&["job.model.device={ cpu = { threads = 1 } }"]);
+    assert!(high > 900.0, "{high}");
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn profile_diff_separates_real_differences_from_chance() {
     let same = stdout(&place, &["profile", "diff", "p.toml", "p.toml", "--format", "json"]);
     let same: serde_json::Value = serde_json::from_str(&same).expect("JSON");
     let all = same.as_array().expect("changes");
-    assert!(all.len() == 15 && all.iter().all(|change| change["verdict"] == "same"));
+    assert!(all.len() == 17 && all.iter().all(|change| change["verdict"] == "same"));
 }
 
 #[test]

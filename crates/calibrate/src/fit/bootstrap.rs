@@ -75,12 +75,19 @@ pub(super) fn factors(deviation: f64, count: usize) -> Vec<f64> {
     (0..count).map(|_| (deviation * normal(&mut generator)).exp()).collect()
 }
 
+/// Returns `count` lists of `length` values, each taken at random from `off`.
+pub(super) fn moved(off: &[f64], length: usize, count: usize) -> Vec<Vec<f64>> {
+    let mut generator = Generator::seed_from_u64(SEED ^ 2);
+    let mut one = |_| off[generator.random_range(0..off.len())];
+    (0..count).map(|_| (0..length).map(&mut one).collect()).collect()
+}
+
 /// Returns `count` bootstrap draws of the statistic `figure`. Each draw is the statistic of a random sample of the same size,
 /// which is taken from `values` with replacement. The spread of the draws is widened by Student's t for the number of values.
-pub(super) fn plain_draws(
-    values: &[f64],
+pub(super) fn plain_draws<T: Copy>(
+    values: &[T],
     count: usize,
-    figure: impl Fn(&mut [f64]) -> f64,
+    figure: impl Fn(&mut [T]) -> f64,
 ) -> Vec<f64> {
     let freedom = values.len() as f64 - 1.0;
     let Some(student) = student_975(freedom) else { return Vec::new() };
@@ -90,7 +97,7 @@ pub(super) fn plain_draws(
     let mut generator = Generator::seed_from_u64(SEED);
     let draw = |_| {
         let one = |_| values[generator.random_range(0..values.len())];
-        let mut drawn: Vec<f64> = (0..values.len()).map(one).collect();
+        let mut drawn: Vec<T> = (0..values.len()).map(one).collect();
         (centre + wider * (figure(&mut drawn) - centre)).max(0.0)
     };
     (0..count).map(draw).collect()

@@ -10,6 +10,7 @@ mod additions;
 #[cfg(test)]
 mod averaging_tests;
 mod bootstrap;
+mod burst;
 mod cache;
 mod cell;
 #[cfg(test)]
@@ -117,11 +118,19 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
         ),
     ];
     let equals: Vec<_> = equals.into_iter().flat_map(BTreeMap::into_values).collect();
+    let timed = read.iter().chain(&decode).chain(&step);
+    let length = cell::median(&mut timed.map(|sample| sample.seconds).collect::<Vec<_>>());
     Profile {
         provenance,
         host,
         neighbours: None,
         read: fits(&read, read_key, "records", |group| laws::read(group, DRAWS)),
+        burst: fits(
+            &of("burst"),
+            |s| format!("{}/", s.label("access")),
+            "",
+            |group| burst::burst(group, DRAWS),
+        ),
         decode: fits(&decode, decode_key, "0", |group| laws::decode(group, DRAWS)),
         step: steps(&step),
         learners: by_two(&plain, model_and_way, |group| learners::sharing(group, DRAWS)),
@@ -136,7 +145,7 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
         cores,
         cache: cache::cache(&of("cache"), DRAWS),
         transport,
-        noise: others::noise(&equals, DRAWS),
+        noise: others::noise(&equals, length, DRAWS),
         throughput: fits(&read, read_key, "records", throughput::table),
     }
 }

@@ -117,18 +117,75 @@ fn spread(cells: &Cells) -> f64 {
     median(&mut cells.cells.iter().flat_map(of_cell).collect::<Vec<_>>())
 }
 
-/// Fits the relative standard deviation between equal trials, over all `groups` together.
-pub(super) fn noise(groups: &[Cells], draws: usize) -> Option<Fit> {
+/// Distance from a cell's mean up to which a trial says something about noise; one farther off counts as this far [relative standard
+/// deviations].
+const CLIPPED: f64 = 3.0;
+
+/// Fits the relative standard deviations between equal trials, over all `groups` together, divided into two parts: `trial`, between
+/// trials that follow each other, which averages out over a run that is longer than a trial (`trial_length`); and `run_to_run`, by
+/// which the machine drifts over the calibration, and which stays for a whole run. Half the mean square of successive differences
+/// is the variance without drift (von Neumann, 1941).
+pub(super) fn noise(groups: &[Cells], length: f64, draws: usize) -> Option<Fit> {
     let with_equals = |cell: &&Cell| cell.values.len() > 1 && cell.spread.is_some();
     let all: Vec<&Cell> = groups.iter().flat_map(|g| &g.cells).filter(with_equals).collect();
-    let variances: Vec<f64> =
-        all.iter().filter_map(|cell| cell.spread.map(|spread| spread * spread)).collect();
-    let (value, drawn) = resampled(&variances, draws, |values| {
-        (values.iter().sum::<f64>() / values.len() as f64).sqrt()
-    })?;
-    let mut fit = plain(&["run_to_run".to_owned()], "1", &[value], &drawn);
+    let most = CLIPPED * median(&mut all.iter().filter_map(|cell| cell.spread).collect::<Vec<_>>());
+    let variances: Vec<Variances> = all.iter().map(|cell| Variances::new(cell, most)).collect();
+    if variances.is_empty() {
+        return None;
+    }
+    // Draws of the same number resample the same cells.
+    let drawn = [Variances::drift, Variances::trial]
+        .map(|part| bootstrap::plain_draws(&variances, draws, |of| part(of)));
+    let drawn: Vec<Vec<f64>> =
+        drawn[0].iter().zip(&drawn[1]).map(|(drift, trial)| vec![*drift, *trial, length]).collect();
+    let value = [Variances::drift(&variances), Variances::trial(&variances), length];
+    let names = ["run_to_run", "trial", "trial_length"].map(str::to_owned);
+    let mut fit = plain(&names, "1", &value, &drawn);
+    if let Some(length) = fit.parameters.get_mut("trial_length") {
+        length.unit = "s".to_owned();
+    }
     fit.samples = all.iter().map(|cell| cell.values.len() as u64).sum();
     Some(fit)
+}
+
+/// Relative variances of equal trials.
+#[derive(Debug, Clone, Copy, Default)]
+struct Variances {
+    /// Variance about the mean.
+    whole: f64,
+    /// Half the mean square of differences between trials that follow each other.
+    successive: f64,
+    /// Number of trials less one.
+    freedom: f64,
+}
+
+impl Variances {
+    /// Returns the variances of a cell's trials; one farther than `most` from the mean counts as this far.
+    fn new(cell: &Cell, most: f64) -> Variances {
+        let off = cell.values.iter().map(|value| (value / cell.mean - 1.0).clamp(-most, most));
+        let off: Vec<f64> = off.collect();
+        let freedom = off.len() as f64 - 1.0;
+        let mean = off.iter().sum::<f64>() / off.len() as f64;
+        let squares = off.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+        let steps = off.windows(2).map(|two| (two[1] - two[0]).powi(2)).sum::<f64>();
+        Variances { whole: squares / freedom, successive: steps / (2.0 * freedom), freedom }
+    }
+
+    /// Returns the mean of `part` over all cells, by their numbers of trials.
+    fn pooled(all: &[Variances], part: impl Fn(&Variances) -> f64) -> f64 {
+        let sum: f64 = all.iter().map(|of| of.freedom * part(of)).sum();
+        sum / all.iter().map(|of| of.freedom).sum::<f64>()
+    }
+
+    /// Returns the standard deviation between trials that follow each other.
+    fn trial(all: &[Variances]) -> f64 {
+        Variances::pooled(all, |of| of.successive).sqrt()
+    }
+
+    /// Returns the standard deviation that remains beyond that between trials that follow each other.
+    fn drift(all: &[Variances]) -> f64 {
+        Variances::pooled(all, |of| of.whole - of.successive).max(0.0).sqrt()
+    }
 }
 
 /// Adds the jitter (spread of step times within a trial) to `fit`, if the samples contain it.

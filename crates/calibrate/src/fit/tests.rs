@@ -314,8 +314,40 @@ fn relative_core_speed_queue_item_cost_and_run_to_run_noise_are_fitted() {
     assert!(close(&cores, "speed_2", 0.8), "{cores:?}");
     assert_eq!(cores.parameters.len(), 1, "eight threads on two cores tell nothing");
     assert!(close(&profile.queue.unwrap(), "per_item", 1e-7));
-    let noise = profile.noise.unwrap().value("run_to_run").unwrap();
-    assert!((0.003..0.01).contains(&noise), "{noise}");
+    let noise = profile.noise.unwrap();
+    let [drift, trial] = ["run_to_run", "trial"].map(|name| noise.value(name).unwrap());
+    assert!((0.003..0.01).contains(&drift.hypot(trial)), "{drift} and {trial}");
+}
+
+#[test]
+fn a_machine_that_drifts_differs_from_run_to_run_and_one_whose_trials_vary_at_random_does_not() {
+    // System: 12 kinds of steps, each with 16 trials of 0.1 s in turns. On one machine, trials differ by ±5 % at random, on the other
+    // the machine slows down by 10 % from the first to the last. Expectation: all of the first is noise between trials; all of
+    // the second is drift, a standard deviation of 10 % ÷ √12.
+    let noise = |value: &dyn Fn(usize, usize) -> f64| {
+        let kinds = (0..16).flat_map(|round| (1..=12).map(move |kind| (round, kind)));
+        let trial = |(index, (round, kind)): (usize, (usize, usize))| {
+            let batch = kind as f64;
+            let seconds = batch * value(round, kind);
+            let labels = [("model", "lenet5"), ("device", "cpu-1")];
+            let mut one = sample("step", &labels, &[("batch", batch), ("threads", 1.0)], seconds);
+            (one.operations, one.seconds, one.at) = (1, seconds, index as f64);
+            one
+        };
+        let fit = fitted(&kinds.enumerate().map(trial).collect::<Vec<_>>()).noise.unwrap();
+        ["run_to_run", "trial"].map(|name| fit.value(name).unwrap())
+    };
+    // Numbers from -0.5 to 0.5 that look random (SplitMix64).
+    let random = |round: usize, kind: usize| {
+        let mixed = ((16 * kind + round) as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
+    };
+    let [drift, trial] = noise(&|round, kind| 0.1 * (1.0 + 0.1 * random(round, kind)));
+    assert!(drift < 0.01 && (0.025..0.033).contains(&trial), "{drift} and {trial}");
+    let [drift, trial] = noise(&|round, _| 0.1 * (1.0 + 0.1 * (round as f64 / 15.0 - 0.5)));
+    assert!((0.027..0.033).contains(&drift) && trial < 0.008, "{drift} and {trial}");
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! A new probe is one file with settings (a table of the plan), `cells` and `trial`, and a line in
 //! [`Plan`] and [`Plan::probes`].
 
+mod burst;
 mod cache;
 mod clock;
 mod collective;
@@ -32,6 +33,7 @@ mod team;
 mod watch;
 mod workspace;
 
+pub use burst::{BurstProbe, BurstSettings};
 pub use cache::{CacheProbe, CacheSettings};
 pub use clock::{ClockProbe, ClockSettings};
 pub use collective::{CollectiveProbe, CollectiveSettings};

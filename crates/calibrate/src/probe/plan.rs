@@ -5,10 +5,10 @@ mod value;
 pub use value::{Bytes, Count, List, Seconds, Share, Tables};
 
 use super::{
-    CacheProbe, CacheSettings, ClockProbe, ClockSettings, CollectiveProbe, CollectiveSettings,
-    CopyProbe, CopySettings, DecodeProbe, DecodeSettings, DeviceName, HostProbe, HostSettings,
-    Limits, Probe, ProbeError, QueueProbe, QueueSettings, ReadProbe, ReadSettings, StepProbe,
-    StepSettings,
+    BurstProbe, BurstSettings, CacheProbe, CacheSettings, ClockProbe, ClockSettings,
+    CollectiveProbe, CollectiveSettings, CopyProbe, CopySettings, DecodeProbe, DecodeSettings,
+    DeviceName, HostProbe, HostSettings, Limits, Probe, ProbeError, QueueProbe, QueueSettings,
+    ReadProbe, ReadSettings, StepProbe, StepSettings,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,6 +36,8 @@ pub struct Plan {
     pub host: Option<HostSettings>,
     /// Times the hand-over of samples from workers to trainers (default: not measured).
     pub queue: Option<QueueSettings>,
+    /// Reads without a pause until the throughput falls, for the token bucket of a storage (default: not measured).
+    pub burst: Option<BurstSettings>,
     /// Times reads of files (default: not measured).
     pub read: Option<ReadSettings>,
     /// Times the decoding of images (default: not measured).
@@ -165,6 +167,9 @@ impl Plan {
         }
         if let Some(settings) = &self.queue {
             probes.push(Box::new(QueueProbe::new(settings)));
+        }
+        if let Some(settings) = &self.burst {
+            probes.push(Box::new(BurstProbe::new(settings)));
         }
         if let Some(settings) = &self.read {
             probes.push(Box::new(ReadProbe::new(settings, data.map(Path::to_owned))?));

@@ -7,10 +7,10 @@ mod files;
 mod reader;
 
 pub use data::no_file;
-pub(super) use files::write;
 pub use files::{DataFile, Set, Unit};
+pub(super) use files::{records, write};
 pub use reader::{Access, Reads, drop_from_cache, open_data, read_units};
-pub(super) use reader::{Buffer, open};
+pub(super) use reader::{Buffer, impossible, open};
 
 use super::{Bytes, Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial};
 use schemars::JsonSchema;

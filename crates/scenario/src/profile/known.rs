@@ -28,6 +28,12 @@ const READ: &[LawParameter] = &[
     may("cpu_per_byte", "core-s/B"),
     may("latency_spread", "1"),
 ];
+const BURST: &[LawParameter] = &[
+    must("bandwidth", "B/s"),
+    must("sustained", "B/s"),
+    must("bucket", "B"),
+    may("refill", "B/s"),
+];
 const DECODE: &[LawParameter] =
     &[must("fixed", "core-s"), must("per_byte", "core-s/B"), must("per_pixel", "core-s")];
 const STEP: &[LawParameter] =
@@ -37,12 +43,14 @@ const CACHE: &[LawParameter] = &[must("size", "B")];
 const COPY: &[LawParameter] = &[must("latency", "s"), must("bandwidth", "B/s")];
 const ADDITION: &[LawParameter] = &[must("fixed", "s"), must("per_sample", "s")];
 const MEMORY: &[LawParameter] = &[must("fixed", "B"), must("per_sample", "B")];
-const NOISE: &[LawParameter] = &[must("run_to_run", "1")];
+const NOISE: &[LawParameter] =
+    &[must("run_to_run", "1"), may("trial", "1"), may("trial_length", "s")];
 
 /// Returns the parameters of a kind of fit; none for `cores` and `transport`, whose parameters are numbered.
 pub(super) fn of(kind: &str) -> &'static [LawParameter] {
     match kind {
         "read" => READ,
+        "burst" => BURST,
         "decode" => DECODE,
         "step" => STEP,
         "queue" => QUEUE,

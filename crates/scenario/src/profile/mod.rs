@@ -65,6 +65,10 @@ pub struct Profile {
     /// `speed_1`, the share of a core that a single thread gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Fit>,
+    /// Token buckets of storages, by the kind of access of [`Profile::read`]: `bandwidth` [B/s] until the `bucket` [B] is empty,
+    /// then the `sustained` bandwidth [B/s]; `refill` is what an idle bucket gains per second [B/s].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub burst: BTreeMap<String, Fit>,
     /// Page cache, by the policy that explains which files it kept: `lru`, `random`, `minio` (several if they
     /// explain it equally well, `any` if it kept all files that were read), with its `size` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -76,7 +80,8 @@ pub struct Profile {
     /// measured times.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub transport: BTreeMap<String, BTreeMap<String, Fit>>,
-    /// Differences between repeated runs: `run_to_run`, relative standard deviation.
+    /// Differences between repeated runs, as relative standard deviations: `run_to_run`, by which the machine drifts, whatever the
+    /// length of a run; `trial`, between trials of `trial_length` [s] that follow each other, which averages out over longer runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Fit>,
     /// Throughput of reads by size and number of readers; the tables have the same names as [`Profile::read`].
@@ -204,6 +209,7 @@ impl Profile {
         let path = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let mut all: Vec<(Vec<String>, &Fit)> = Vec::new();
         all.extend(self.read.iter().map(|(name, fit)| (path(&["read", name]), fit)));
+        all.extend(self.burst.iter().map(|(name, fit)| (path(&["burst", name]), fit)));
         all.extend(self.decode.iter().map(|(name, fit)| (path(&["decode", name]), fit)));
         let mut deep = |kind: &str, fits| {
             let fits: &BTreeMap<String, BTreeMap<String, Fit>> = fits;
@@ -233,6 +239,7 @@ impl Profile {
         let names: Vec<&str> = path.iter().map(String::as_str).collect();
         match names[..] {
             ["read", name] => self.read.get_mut(name),
+            ["burst", name] => self.burst.get_mut(name),
             ["decode", name] => self.decode.get_mut(name),
             ["cache", policy] => self.cache.get_mut(policy),
             ["step", outer, name] => self.step.get_mut(outer)?.get_mut(name),

@@ -3,7 +3,7 @@
 use super::burst::{BurstSettings, burst};
 use super::settings::{BandwidthSettings, CpuSettings, InFlight, Kind, Order, in_flight, sharing};
 use super::tier::Tier;
-use super::{Access, Bandwidth, Location, ReadCpu, RequestPath, Service, Written};
+use super::{Access, Bandwidth, Burst, Location, ReadCpu, RequestPath, Service, Written};
 use crate::Distribution;
 use crate::check::Check;
 use crate::distribution::settings::Varying;
@@ -25,7 +25,7 @@ pub(crate) struct LocalDisk {
     /// (default: as the profile says).
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
-    /// Token bucket by which a node's disk gives more than its `bandwidth` for a while: the credits of a cloud volume, or the gate of a throttle (default: there is none).
+    /// Token bucket by which a node's disk gives more than its `bandwidth` for a while: the credits of a cloud volume, or the gate of a throttle (default: as the profile says if it says the `bandwidth`, or none).
     #[schemars(extend("x-role" = Role::Identity))]
     burst: Field<BurstSettings>,
     /// Highest bandwidth of one transfer (default: as the profile says, or infinite).
@@ -115,6 +115,9 @@ impl Kind for LocalDisk {
         // Warm files are read over `warm`. This path then serves the other uses of the disk, such as checkpoints.
         let asked = if access == Access::Warm { Access::Direct } else { access };
         let fit = Fitted::of(check, asked.measured(), layout);
+        let is_open =
+            !self.bandwidth.is_written() && self.burst.at.is_none() && !self.seek.is_written();
+        let measured = measured_burst(check).filter(|_| is_open && fit.is_some());
         let law = fit.map(|fit| fit.law);
         let latency = match self.latency.given() {
             Some((at, latency)) => latency.resolve(check, at)?,
@@ -124,12 +127,15 @@ impl Kind for LocalDisk {
             }
         };
         let or_infinite = |of: fn(ReadLaw) -> f64| law.map_or(f64::INFINITY, of);
-        let bandwidth = self.bandwidth(check, at, access, law)?;
+        let bandwidth = match measured {
+            Some((_, sustained)) => Bandwidth::Fixed(sustained),
+            None => self.bandwidth(check, at, access, law)?,
+        };
         let per_stream = self
             .per_stream
             .get()
             .map_or_else(|| or_infinite(|law| law.per_stream), |given| given.0);
-        let burst = burst(check, &self.burst, &bandwidth);
+        let burst = burst(check, &self.burst, &bandwidth).or(measured.map(|(burst, _)| burst));
         let usual = (Order::InOrder, in_flight(&bandwidth, burst, per_stream));
         Some(RequestPath {
             burst,
@@ -245,6 +251,22 @@ impl Fitted {
         Some(Fitted { law: read_law(fit)?, spread: fit.value("latency_spread").unwrap_or(0.0) })
     }
 }
+
+/// Returns the token bucket that the profile has for direct reads, and its sustained bandwidth [B/s]; `None` if it has none.
+fn measured_burst(check: Check<'_>) -> Option<(Burst, f64)> {
+    let fit = check.profile?.burst.get(Access::Direct.measured())?;
+    let [bandwidth, bucket, sustained] =
+        ["bandwidth", "bucket", "sustained"].map(|name| fit.value(name).unwrap_or(0.0));
+    let burst = Burst { bandwidth, bucket, content: bucket, period: None };
+    let is_possible = sustained > 0.0
+        && bandwidth > sustained
+        && bandwidth.is_finite()
+        && POSSIBLE.contains(&(bucket / bandwidth));
+    is_possible.then_some((burst, sustained))
+}
+
+/// Bounds of the time for which a full bucket lasts [s]; others are mistakes of a profile.
+const POSSIBLE: std::ops::Range<f64> = 1e-3..1e6;
 
 /// Returns the bandwidth of all transfers together. The law's bandwidth is the mean with many requests. If a single stream was
 /// measured to be faster, a transfer that is alone gets the bandwidth of that stream.

@@ -1,6 +1,7 @@
 //! Tests of scenarios that take defaults from a profile, and of profiles that lack them.
 
 use super::*;
+use crate::storage::Bandwidth;
 use forebay_model::law::DecodeLaw;
 use std::path::Path;
 
@@ -67,6 +68,30 @@ fn keys_missing_in_the_scenario_are_taken_from_the_profile() {
     assert!(job.step.jitter.is_some());
     assert_eq!((job.device, job.catalogue), (Device::Cpu { threads: 1 }, Some(Catalogue::Lenet5)));
     assert_eq!(scenario.remarks, [""; 0]);
+}
+
+#[test]
+fn a_disk_has_the_token_bucket_of_the_profile_unless_the_scenario_writes_its_bandwidth() {
+    // System: a profile of 500 MB/s with a bucket of 6 GB before 300 MB/s. Expectation: this bucket, full, and its sustained
+    // bandwidth; none if the scenario writes a bandwidth or if the bucket means nothing.
+    let profile = |bucket: &str| {
+        let parameter = |name: &str, value: &str, unit: &str| {
+            format!("parameters.{name} = {{ value = {value}, unit = \"{unit}\" }}\n")
+        };
+        let all = parameter("bandwidth", "9e8", "B/s")
+            + &parameter("sustained", "3e8", "B/s")
+            + &parameter("bucket", bucket, "B");
+        format!("{}\n[burst.direct]\nsamples = 9\nresidual = 0.0\n{all}", example())
+    };
+    let path = |access: &str, profile: &str| {
+        right(&[("access = \"warm\"", access)], profile).storage[0].path.clone()
+    };
+    let found = path("access = \"direct\"", &profile("6e9"));
+    let burst = Burst { bandwidth: 9e8, bucket: 6e9, content: 6e9, period: None };
+    assert_eq!((found.burst, found.bandwidth), (Some(burst), Bandwidth::Fixed(3e8)));
+    let written = "access = \"direct\"\nbandwidth = \"1 GB/s\"";
+    assert_eq!(path(written, &profile("6e9")).burst, None);
+    assert_eq!(path("access = \"direct\"", &profile("1e-9")).burst, None);
 }
 
 #[test]

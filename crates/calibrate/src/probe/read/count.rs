@@ -68,7 +68,8 @@ pub(super) struct Limits {
 }
 
 /// Watches `counters` until the throughput is known well enough; `over` says whether the readers have ended by themselves.
-/// Returns the window, of times since `origin`; `None` if the readers ended before it did.
+/// Returns the window, of times since `origin`, which ends before the first reader does; `None` if a reader ended within the first
+/// period that counts.
 pub(super) fn watch(
     counters: &[Counter],
     origin: Instant,
@@ -87,7 +88,9 @@ pub(super) fn watch(
             let next = start + tick * seen.len() as u32;
             thread::sleep(next.saturating_sub(origin.elapsed()));
             if over() {
-                return None;
+                // What was seen until then counts, if it has the length of a period.
+                let whole = tick * (seen.len() as u32 - 1) >= PERIOD;
+                return whole.then_some(seen);
             }
             seen.push(look());
         }
@@ -193,6 +196,26 @@ mod tests {
         let steady = || watched(1.3, |at| 1e6 * at);
         let shortest = (0..10).map(|_| steady()).map(|of| of.to - of.from).fold(9.0, f64::min);
         assert!((0.03..0.3).contains(&shortest), "{shortest}");
+    }
+
+    #[test]
+    fn a_window_ends_before_the_first_reader_does() {
+        // System: requests in bursts, of readers that end after 0.6 s. Expectation: a window that leaves out the first period and ends
+        // before 0.6 s.
+        let (counters, origin) = ([Counter::default()], Instant::now());
+        let limits = Limits {
+            length: Duration::from_millis(50),
+            longest: Duration::from_secs(5),
+            noise: 0.01,
+        };
+        let ended = || origin.elapsed() > Duration::from_millis(600);
+        let count = || {
+            counters[0].set(40 * (origin.elapsed().as_millis() as u64 / 100));
+            ended()
+        };
+        let window = watch(&counters, origin, limits, count).expect("a window");
+        assert!(window.from >= 0.1 && window.to <= 0.6, "{window:?}");
+        assert!(window.to - window.from >= 0.1, "{window:?}");
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Set {
 }
 
 /// Writes one large file; returns a set of requests into it for each size.
-pub(super) fn records(
+pub(in crate::probe) fn records(
     context: &Context<'_>,
     bytes: u64,
     sizes: impl Iterator<Item = u64>,

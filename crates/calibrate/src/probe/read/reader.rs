@@ -308,7 +308,7 @@ pub(super) fn drop_units(set: &Set) -> Result<(), ProbeError> {
 }
 
 /// Returns the kinds of access that the file system of `set` does not support, and why.
-pub(super) fn impossible(set: &Set) -> Result<Vec<(Access, String)>, ProbeError> {
+pub(in crate::probe) fn impossible(set: &Set) -> Result<Vec<(Access, String)>, ProbeError> {
     /// `f_type` of tmpfs, from the kernel's `magic.h`.
     const TMPFS: u64 = 0x0102_1994;
     let (Some(file), Some(unit)) = (set.files.first(), set.units.first()) else {

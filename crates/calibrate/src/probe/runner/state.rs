@@ -13,6 +13,8 @@ pub(super) struct State {
     /// Time per operation of each trial, in the order of the trials [s]. Trials that were excluded for any
     /// reason except a trend are left out.
     pub(super) values: Vec<f64>,
+    /// Whether the trials follow a course over time, such as that of a token bucket, which is meant to change.
+    is_course: bool,
     /// Number of trials that count and ran beside others, by what others took.
     pub(super) beside: BTreeMap<String, u32>,
     /// Number of excluded trials, by reason.
@@ -34,6 +36,7 @@ impl State {
         let mut state = State {
             cell: cell.clone(),
             values: vec![],
+            is_course: false,
             beside: [].into(),
             excluded: [].into(),
             total: 0,
@@ -48,6 +51,7 @@ impl State {
     pub(super) fn add(&mut self, sample: &Sample) {
         self.total += 1;
         self.session += 1;
+        self.is_course |= is_course(sample);
         match &sample.excluded {
             // Trends are ignored here: they are found anew from all values.
             Some(why) if !why.starts_with("a trend") => {
@@ -65,7 +69,8 @@ impl State {
     /// Returns the values that follow a drifting start, and `true`. If the values drift throughout, returns all
     /// of them and `false`.
     pub(super) fn settled(&self) -> (&[f64], bool) {
-        match leading_trend(&self.values, DRIFT) {
+        match leading_trend(&self.values, DRIFT).filter(|_| !self.is_course) {
+            None if self.is_course => (&self.values, true),
             Some(from) => (&self.values[from..], true),
             None => (&self.values, false),
         }
@@ -90,6 +95,11 @@ impl State {
         let least = rules.at_least.0.saturating_sub(self.values.len()).max(1);
         u64::from(warm_up) + least as u64
     }
+}
+
+/// Returns whether a sample is a part of a course over time.
+pub(super) fn is_course(sample: &Sample) -> bool {
+    sample.observed.contains_key("rested")
 }
 
 /// Returns the part of a reason before its colon: a percentage behind it makes no reason of its own.
