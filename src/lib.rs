@@ -65,7 +65,7 @@
 //! | [`live`] | live | the live world: runs of a scenario on this machine | `engine`, `image`, `input`, `law`, `live_queue`, `metrics`, `networks`, `probe`, `random`, `report`, `scenario`, `stats` |
 //! | [`uncertainty`] | | profiles with parameters sampled from the uncertainty of measurements, for each run | `profile`, `random`, `scenario` |
 //! | [`validate`] | | errors of predictions against measurements; the only module that uses both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
-//! | [`verdict`] | verdict | what limits a job and what helps, found by simulating the scenario with changed keys | `report`, `scenario`, `sim`, `stats` |
+//! | [`verdict`] | verdict | what limits a job and what helps, found by simulating the scenario with changed keys | `profile`, `report`, `scenario`, `sim`, `stats` |
 //! | [`sweep`] | | runs of all points of a grid on all cores, with rows in order | `metric`, `report`, `scenario`, `sim` |
 //! | [`plot`] | plot | figures from rows | `metric` |
 //! | [`reference`] | | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |

@@ -6,15 +6,20 @@ use super::points::{self, Opened};
 use super::progress::{VerdictWatch, Watch};
 use super::{Failure, output, run_figure, uncertain};
 use crate::cli::{Run, VerdictKind};
+use crate::profile::Profile;
 use crate::report::{self, Outcome, Report};
 use crate::scenario::{self, Override, Scenario, printable_line};
 use crate::sim;
-use crate::verdict;
+use crate::uncertainty;
+use crate::verdict::{self, Machines};
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Number of machines, drawn from what the measurements of a profile allow, on which the verdict tries again what helps.
+const MACHINES: u32 = 9;
 
 pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     let paths = Paths::default().writes("--output", run.output.as_ref())?;
@@ -45,8 +50,17 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     if let Some(time) = run.verdict_time {
         raise_after(time, &late)?;
     }
+    let quick = run.verdict == VerdictKind::Quick;
+    let profile = if quick { None } else { opened.profile()? };
+    let seconds = outcomes.iter().map(|outcome| outcome.makespan).fold(0.0, f64::max);
+    let spread = profile.as_ref().map_or(0.0, |profile| uncertainty::spread(profile, seconds));
+    let draw = |profile: &Arc<Profile>| {
+        (0..MACHINES).map(|run| uncertainty::drawn(profile, scenario.run.seed, run)).collect()
+    };
+    let drawn: Vec<Profile> = profile.as_ref().map(draw).unwrap_or_default();
     let options = verdict::Options {
-        quick: run.verdict == VerdictKind::Quick,
+        quick,
+        machines: Machines { drawn: &drawn, spread },
         others: run.job.is_none(),
         stop: Some(interrupt::flag()),
         collectives: Some(&collectives),

@@ -142,3 +142,23 @@ fn the_scenario_named_in_the_help_of_the_run_command_exists() {
     assert!(repository("scenarios/calibrated-loader.toml").exists());
     forebay(&["run", "--help"]).assert().success();
 }
+
+/// Returns the half-width of the promised step time of the first change that helps, relative to the step time.
+fn promised(draws: &[f64], noise: f64) -> f64 {
+    let report = report(&place(draws, noise), &["--set", "job.loader.tf-queue.decode=10 us"]);
+    let limit = &report["verdict"]["limits"][0];
+    let [low, high] = [0, 1].map(|end| limit["after_interval"][end].as_f64().expect("a promise"));
+    (high - low) / 2.0 / limit["after"].as_f64().expect("a step time")
+}
+
+#[test]
+fn promises_of_changes_carry_what_the_measurements_leave_open() {
+    // System: a loader that waits for the first byte of each file, measured exactly, to 20 % and with runs that differ by 10 %.
+    // Expectation: the promise of a change is exact, and as uncertain as the latency and the runs.
+    let exact = promised(&[1e-3; 4], 0.0);
+    assert!(exact < 0.02, "{exact}");
+    let latency = promised(&[0.8e-3, 0.9e-3, 1e-3, 1.1e-3, 1.2e-3], 0.0);
+    assert!((0.1..0.6).contains(&latency), "{latency}");
+    let noise = promised(&[1e-3; 4], 0.1);
+    assert!((0.17..0.25).contains(&noise), "{noise}");
+}

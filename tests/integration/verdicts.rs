@@ -21,13 +21,14 @@ mod random;
 use forebay::report::{Limit, Report, Verdict, choose_job, json, summarise};
 use forebay::scenario::{Scenario, Stop};
 use forebay::sim;
-use forebay::verdict::{self, Options};
+use forebay::verdict::{self, Machines, Options};
 
 use super::runs::Case;
 use super::support::Place;
 
 /// Verdicts on small systems, which need few events.
 pub(crate) const FEW_EVENTS: Options = Options {
+    machines: Machines { drawn: &[], spread: 0.0 },
     quick: false,
     others: false,
     stop: None,

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lever::Source;
+use super::machine::Machines;
 use super::numbers::{
     ALIKE, CV, EPOCHS_BEFORE, FEWEST, FEWEST_EVENTS, FINE, LEAST_EVENTS, MOST_TIMES, OFTEN,
     PRECISE, RUNS, TRIALS, TURNS, WORTH,
@@ -29,6 +30,8 @@ pub struct Options<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// Collectives that runs have simulated on links that nothing else uses, if they are known. They only save time.
     pub collectives: Option<&'a IdleCollectives>,
+    /// Machines that the measurements of the scenario's profile allow, whose differences promises carry.
+    pub machines: Machines<'a>,
     /// Events that a verdict on a job may always take, in place of [`LEAST_EVENTS`].
     pub least_events: Option<u64>,
     /// Lets no further trial begin once it is true, although events are left. The verdict then depends on the speed of the machine,
@@ -295,7 +298,16 @@ impl<'a> Base<'a> {
 
     /// Returns the scenario with changes, before it is shaped to be compared; `None` if the file is refused with them.
     pub(crate) fn scenario_with(&self, changes: &[Override]) -> Option<Scenario> {
-        let scenario = self.as_written_with(changes)?;
+        self.scenario_from(self.source, changes)
+    }
+
+    /// Returns the same from another source, such as with another profile.
+    pub(crate) fn scenario_from(
+        &self,
+        source: Source<'_>,
+        changes: &[Override],
+    ) -> Option<Scenario> {
+        let scenario = source.with(&[&self.changes, changes].concat())?;
         match self.is_varied {
             true => Some(varied(&scenario).unwrap_or(scenario)),
             false => Some(scenario),

@@ -22,6 +22,7 @@
 
 mod base;
 mod lever;
+mod machine;
 mod need;
 mod numbers;
 mod remarks;
@@ -42,6 +43,7 @@ use search::{Found, Tried};
 
 pub use base::{Options, Told};
 pub use lever::Source;
+pub use machine::Machines;
 pub use numbers::LEAST_EVENTS;
 
 /// Returns the verdict on the job of the report's `bottleneck`, from the outcomes of a scenario and their report, and then, if the
@@ -106,7 +108,7 @@ fn judge(
         }
     }
     let levers = lever::all(source, question.0, job);
-    let found = search::search(&base, &levers, &mut budget);
+    let mut found = search::search(&base, &levers, &mut budget);
     budget.most = next_ends;
     let next = search::next(&base, &found, &levers, &mut budget);
     budget.most = all;
@@ -116,6 +118,7 @@ fn judge(
         true => format!("still {}", next.words(&base.scenario)),
         false => next.words(&base.scenario),
     });
+    base.widen_by_machines(&mut found, &mut budget);
     let mut verdict = statement(&base, &found, next, &needs, budget.spent);
     if needs.gave_up {
         verdict.not_tried.push("what input needs".to_owned());
@@ -149,7 +152,8 @@ fn others(
         let most = options.least_events().max(RUNS * base.events()) / 2;
         let mut budget = Budget { all: most, most, spent: base.spent, late: options.late };
         let levers = lever::all(source, scenario, index);
-        let found = search::search(&base, &levers, &mut budget);
+        let mut found = search::search(&base, &levers, &mut budget);
+        base.widen_by_machines(&mut found, &mut budget);
         let mut verdict = statement(&base, &found, None, &Needs::default(), budget.spent);
         verdict.text = words::line(&base, &verdict);
         Some(verdict)
