@@ -4,117 +4,34 @@
 #
 #   sudo calibrate/compare/known_answers.sh [DIRECTORY [PART...]]
 #
-# PARTs: bandwidth operations cores memory mixes (all of them if none is named: about twenty minutes). Needs root, cgroup v1
+# PARTs: bandwidth operations cores memory buckets mixes (all of them if none is named: about twenty minutes). Needs root, cgroup v1
 # (blkio, cpu, memory), a loop device, 1 GB below DIRECTORY (.), and the tools listed below; what it makes it removes,
 # after an error or Ctrl-C too. FOREBAY names the program, RESULT a CSV file for the table, SEED (1) the mixes. Exit codes:
-# 0 all within 5 %, mixes within 20 %; 1 not; 2 wrong arguments; 3 the machine lacks something.
+# 0 all within 5 %, mixes and refills within 20 %, sizes of buckets within 15 %; 1 not; 2 wrong arguments; 3 the machine lacks something.
 #
 # Plans, scenarios and held-out points are in known_answers/. What the throttle shares out it shares out ten times per
 # second, and to a reader that is alone or in company of one it adds up to a tick of the kernel's clock (4 ms), at times
 # and at times not: neither is what was set, so trials are long and limits meet several readers.
 set -euo pipefail
 
-tell() { echo "known_answers.sh: $1" >&2; }
 here=$(dirname "$(realpath "$0")")/known_answers
 directory=$(realpath "${1:-.}")
 shift || true
 parts=("$@")
-all=(bandwidth operations cores memory mixes)
+all=(bandwidth operations cores memory buckets mixes)
 ((${#parts[@]})) || parts=("${all[@]}")
 for part in "${parts[@]}"; do
-    [[ " ${all[*]} " == *" $part "* ]] || { tell "there is no part $part"; exit 2; }
+    [[ " ${all[*]} " == *" $part "* ]] || { echo "known_answers.sh: there is no part $part" >&2; exit 2; }
 done
-forebay=$(command -v "${FOREBAY:-forebay}") || { tell "FOREBAY names no program, and none is on the path"; exit 3; }
-forebay=$(realpath "$forebay")
-[[ $EUID -eq 0 ]] || { tell "needs root: limits are set for groups of processes, and a disk is mounted"; exit 3; }
-for tool in awk column losetup lsblk mkfs.ext4 mount mountpoint python3 realpath truncate umount; do
-    command -v "$tool" >/dev/null || { tell "$tool is not installed"; exit 3; }
-done
-groups=/sys/fs/cgroup
-for kind in blkio cpu memory; do
-    [[ -e $groups/$kind/cgroup.procs ]] || { tell "needs cgroup v1: $groups/$kind is not mounted"; exit 3; }
-done
-
-name=forebay-known-$$
-place=$(mktemp -d "$directory/$name-XXXXXX")
-device=
-clean() {
-    trap '' INT TERM
-    set +e
-    local try pids
-    for signal in TERM KILL; do
-        for try in {1..50}; do
-            pids=$(cat "$groups/blkio/$name/cgroup.procs" 2>/dev/null)
-            [[ -z $pids ]] && break 2
-            # Ours: nothing else was put into this group.
-            ((try == 1)) && kill -s "$signal" $pids 2>/dev/null
-            sleep 0.2
-        done
-    done
-    mountpoint -q "$place/disk" && umount "$place/disk"
-    [[ -n $device ]] && losetup -d "$device"
-    for kind in blkio cpu memory; do
-        [[ -d $groups/$kind/$name ]] && rmdir "$groups/$kind/$name"
-    done
-    rm -rf "$place"
-}
-trap clean EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-mkdir "$groups"/{blkio,cpu,memory}/"$name"
-mkdir "$place/disk"
-truncate -s 900M "$place/image"
-mkfs.ext4 -q "$place/image"
-device=$(losetup --find --show --direct-io=on "$place/image")
-mount "$device" "$place/disk"
-number=$(lsblk -ndo MAJ:MIN "$device" | tr -d ' ')
-# Others who compute must not take the half of a core that is ours.
-echo 262144 >"$groups/cpu/$name/cpu.shares"
-rows=$place/rows.csv
-echo "part,question,what,unit,truth,found,error" >"$rows"
-
-set_limit() { echo "$2" >"$groups/${1%%.*}/$name/$1"; }
-
-# Runs a command in the groups. It is waited for, so that a signal to this script is heard meanwhile.
-inside() {
-    (
-        for kind in blkio cpu memory; do
-            echo "$BASHPID" >"$groups/$kind/$name/cgroup.procs"
-        done
-        exec "$@"
-    ) &
-    wait $!
-}
+script=known_answers.sh
+gigabytes=1
+. "$here/limits.sh"
 
 # Measures by the plan of part $1.
 calibrate() {
     echo "known_answers.sh: calibrating: $1" >&2
     inside "$forebay" --quiet calibrate --plan "$here/$1.toml" --directory "$place/disk" \
         --output "$place/$1" >"$place/$1.log" || { cat "$place/$1.log" >&2; return 1; }
-}
-
-# Prints what a Python expression finds in the profile of part $1, or nothing.
-fitted() {
-    "$forebay" profile show "$place/$1/profile.toml" --format json | python3 -c "
-import json, sys
-profile = json.load(sys.stdin)
-try:
-    print($2)
-except (KeyError, StopIteration):
-    pass"
-}
-
-# Adds a row: part, question, what, unit, truth, found.
-row() {
-    if [[ -z $6 ]]; then
-        tell "$1: the profile does not say $3"
-        echo "$1,$2,$3,$4,$5,," >>"$rows"
-    else
-        awk -v OFS=, -v a="$1" -v b="$2" -v c="$3" -v d="$4" -v truth="$5" -v found="$6" \
-            'BEGIN { print a, b, c, d, sprintf("%.5g", truth), sprintf("%.5g", found), sprintf("%+.4f", found / truth - 1) }' \
-            >>"$rows"
-    fi
 }
 
 # Runs the held-out points of part $1 live and predicted.
@@ -215,19 +132,40 @@ for jobs in zip(*(report['jobs'] for report in reports)):
 " "$@"
 }
 
+# Token buckets that last for 1, 3 and 10 seconds at 240 MB/s, and then give 60 MB/s.
+buckets() {
+    local high=240000000 low=60000000 seconds size limiter
+    for seconds in 1 3 10; do
+        size=$(((high - low) * seconds))
+        python3 "$here/bucket.py" "$groups/blkio/$name" "$number" "$high" "$low" "$size" &
+        limiter=$!
+        calibrate buckets
+        kill "$limiter"
+        wait "$limiter" 2>/dev/null || true
+        local of="profile['burst']['direct']['parameters']"
+        row buckets "$seconds s" burst B/s "$high" "$(fitted buckets "$of['bandwidth']['value']")"
+        row buckets "$seconds s" sustained B/s "$low" "$(fitted buckets "$of['sustained']['value']")"
+        row buckets "$seconds s" bucket B "$size" "$(fitted buckets "$of['bucket']['value']")"
+        row buckets "$seconds s" refill B/s "$low" "$(fitted buckets "$of['refill']['value']")"
+        rm -rf "$place/buckets"
+        set_limit blkio.throttle.read_bps_device "$number 0"
+    done
+}
+
 # A job with small files beside one with large files, which `mixes.py` draws: predicted, then run three times.
 mixes() {
     set_limit blkio.throttle.read_bps_device "$number 104857600"
+    [[ -e $place/mixes/profile.toml ]] || calibrate mixes
     local drawn mix value changes repeat job truth found
     while IFS=$'\t' read -r -a drawn; do
         mix=${drawn[0]} changes=()
         for value in "${drawn[@]:1}"; do changes+=(--set "$value"); done
         echo "known_answers.sh: predicting and running: $mix" >&2
-        "$forebay" --quiet run "$here/mixes.toml" --verdict quick "${changes[@]}" --format json --output "$place/found.json"
-        # The kernel holds reads to the limit, so the live run must not.
-        changes+=(--set "storage.disk.local-disk.bandwidth=100 GB/s")
+        changes+=(--set "profile=\"$place/mixes/profile.toml\"")
+        "$forebay" --quiet run "$here/mixes-scenario.toml" --verdict quick "${changes[@]}" --format json \
+            --output "$place/found.json"
         for repeat in 1 2 3; do
-            inside "$forebay" --quiet live "$here/mixes.toml" "${changes[@]}" --directory "$place/disk" --format json \
+            inside "$forebay" --quiet live "$here/mixes-scenario.toml" "${changes[@]}" --directory "$place/disk" --format json \
                 --output "$place/live-$repeat.json" </dev/null
         done
         while read -r job truth found; do
@@ -242,6 +180,7 @@ for part in "${parts[@]}"; do
 done
 column -s, -t <"$rows"
 [[ -n ${RESULT:-} ]] && cp "$rows" "$RESULT"
-awk -F, 'NR > 1 { most = $1 == "mixes" ? 0.2 : 0.05; if ($7 == "" || $7 > most || $7 < -most) bad++ }
+awk -F, 'BEGIN { within["bucket"] = 0.15; within["refill"] = within["mixes"] = 0.2 }
+    NR > 1 { most = $3 in within ? within[$3] : $1 in within ? within[$1] : 0.05; if ($7 == "" || $7 > most || $7 < -most) bad++ }
     END { if (bad) print bad " of " NR - 1 " beyond their tolerance"; else print "all " NR - 1 " within their tolerance"
           exit bad > 0 }' "$rows"
