@@ -60,12 +60,12 @@ impl Limits {
         let paced = written.bandwidth
             || written.per_stream
             || written.queues
-            || path.burst.is_some()
+            || written.burst
             || nic.is_finite();
         let own = if drawn.is_none() { path.latency.mean() } else { 0.0 };
         let line = Line {
             bandwidth: narrowed(&path.bandwidth, nic),
-            bucket: path.burst.map(|burst| Bucket {
+            bucket: path.burst.filter(|_| written.burst).map(|burst| Bucket {
                 gain: path.bandwidth.most(),
                 of: Burst { bandwidth: burst.bandwidth.min(nic), ..burst },
             }),
@@ -354,5 +354,37 @@ impl Pace {
             log.sleep_until(due, &self.pacer.over);
         }
         self.late = log.now().since(due);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_scenario::ScenarioFile;
+
+    #[test]
+    fn live_runs_emulate_token_buckets_that_the_scenario_writes_and_not_those_of_the_profile() {
+        // System: a disk with a token bucket, then the same one as a profile would give it, with nothing written. Expectation: limits with
+        // the bucket; no limits, because the machine itself has them.
+        let text = r#"
+name = "bucket"
+run.steps = 10
+cluster = { nodes = 1, node.cores = 4 }
+storage.s.local-disk = { bandwidth = "100 MB/s", burst = { bandwidth = "1 GB/s", bucket = "1 GB" } }
+dataset.d = { samples = 100, sample_size = "100 kB" }
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 8
+loader.tf-queue = { threads = 2, capacity = "16 samples", decode = "1 ms" }
+model.step = "10 ms"
+"#;
+        let file = ScenarioFile::parse("bucket.toml", text.to_owned()).expect("a scenario");
+        let mut scenario = file.resolve(&[]).expect("a scenario");
+        let limits = Limits::for_storage(&scenario, 0).expect("limits");
+        assert!(limits.line.is_some_and(|line| line.bucket.is_some()));
+        scenario.storage[0].written = forebay_scenario::Written::default();
+        assert_eq!(Limits::for_storage(&scenario, 0), None);
     }
 }

@@ -80,6 +80,7 @@ impl Kind for FileServer {
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
             queues: false,
+            burst: self.burst.is_written(),
         }
     }
 

@@ -83,6 +83,7 @@ impl Kind for LocalDisk {
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
             queues: false,
+            burst: self.burst.is_written(),
         }
     }
 

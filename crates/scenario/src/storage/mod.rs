@@ -51,13 +51,20 @@ pub struct Written {
     pub operations: bool,
     /// Whether the file sets the I/O queues.
     pub queues: bool,
+    /// Whether the file sets the token bucket of bytes.
+    pub burst: bool,
 }
 
 impl Written {
     /// Returns whether the file sets any limit.
     #[must_use]
     pub fn any(self) -> bool {
-        self.bandwidth || self.per_stream || self.latency || self.operations || self.queues
+        self.bandwidth
+            || self.per_stream
+            || self.latency
+            || self.operations
+            || self.queues
+            || self.burst
     }
 }
 

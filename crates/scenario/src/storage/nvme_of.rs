@@ -90,6 +90,7 @@ impl Kind for NvmeOf {
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
             queues: self.queues.is_written(),
+            burst: self.burst.is_written(),
         }
     }
 

@@ -85,6 +85,7 @@ impl Kind for ObjectStore {
             latency: self.latency.is_written(),
             operations: self.requests.is_written(),
             queues: false,
+            burst: false,
         }
     }
 

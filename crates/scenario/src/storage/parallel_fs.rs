@@ -87,6 +87,7 @@ impl Kind for ParallelFs {
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
             queues: false,
+            burst: self.burst.is_written(),
         }
     }
 

@@ -71,6 +71,7 @@ fn the_example_scenario_is_read_with_the_expected_settings() {
                 latency: true,
                 operations: true,
                 queues: false,
+                burst: false,
             },
             tier: Some(Tier { capacity: None, write: None }),
             cache: None,

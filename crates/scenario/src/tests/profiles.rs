@@ -308,6 +308,9 @@ fn a_profile_with_a_step_time_of_zero_is_reported() {
 fn storage_settings_of_the_scenario_are_told_apart_from_profile_values() {
     let written = right(&[("[dataset.d]", "latency = \"1 ms\"\n[dataset.d]")], &example());
     assert_eq!(written.storage[0].written, Written { latency: true, ..Written::default() });
+    let bucket = "access = \"direct\"\nburst = { bandwidth = \"2 GB/s\", bucket = \"1 GB\" }";
+    let written = right(&[("access = \"warm\"", bucket)], &example());
+    assert_eq!(written.storage[0].written, Written { burst: true, ..Written::default() });
     let server = [("local-disk", "file-server"), ("access = \"warm\"", "bandwidth = \"1 GB/s\"")];
     let written = right(&server, &example()).storage[0].written;
     assert_eq!(written, Written { bandwidth: true, ..Written::default() });
