@@ -3,6 +3,7 @@
 use forebay_report::{
     Cause, Figure, JobOutcome, JobReport, Outcome, Owner, Report, ResourceOutcome, summarise,
 };
+use forebay_scenario::profile::Profile;
 use forebay_scenario::{Distribution, Job, Operation, Override, Run, Scenario, Stop, WarmUp};
 use forebay_sim::{self as sim, IdleCollectives};
 use rayon::prelude::*;
@@ -10,7 +11,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lever::Source;
-use super::machine::Machines;
 use super::numbers::{
     ALIKE, CV, EPOCHS_BEFORE, FEWEST, FEWEST_EVENTS, FINE, LEAST_EVENTS, MOST_TIMES, OFTEN,
     PRECISE, RUNS, TRIALS, TURNS, WORTH,
@@ -18,6 +18,15 @@ use super::numbers::{
 
 /// Receives how far a verdict is: the name of the job, and the part of its events that are spent.
 pub type Told<'a> = &'a (dyn Fn(&str, f64) + Sync);
+
+/// Machines that the measurements of a profile allow, and how much runs on one of them differ.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Machines<'a> {
+    /// Profiles with parameters drawn from their uncertainty; empty if the scenario has no profile.
+    pub drawn: &'a [Profile],
+    /// Relative standard deviation of the step time between repeated runs on one machine.
+    pub spread: f64,
+}
 
 /// Options for finding the verdict.
 #[derive(Clone, Copy, Default)]

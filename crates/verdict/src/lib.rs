@@ -41,9 +41,8 @@ use need::Needs;
 use numbers::{IN_STEP, MOST_OTHERS, PARTS, RUNS, WAITING};
 use search::{Found, Tried};
 
-pub use base::{Options, Told};
+pub use base::{Machines, Options, Told};
 pub use lever::Source;
-pub use machine::Machines;
 pub use numbers::LEAST_EVENTS;
 
 /// Returns the verdict on the job of the report's `bottleneck`, from the outcomes of a scenario and their report, and then, if the

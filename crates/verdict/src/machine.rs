@@ -14,15 +14,6 @@ use super::trial::{Effect, long_run};
 /// 97.5th percentile of the standard normal distribution.
 const NORMAL_975: f64 = 1.959_964;
 
-/// Machines that the measurements of a profile allow, and how much runs on one of them differ.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Machines<'a> {
-    /// Profiles with parameters drawn from their uncertainty; empty if the scenario has no profile.
-    pub drawn: &'a [Profile],
-    /// Relative standard deviation of the step time between repeated runs on one machine.
-    pub spread: f64,
-}
-
 impl Base<'_> {
     /// Widens the intervals of the changes in `found` that help by what differs between machines that the measurements allow, the most
     /// promising first, as far as the events that are left go.
