@@ -1,4 +1,4 @@
-//! Storages with a token bucket of bytes, compared with calculations by hand: bursts, and gates of throttles.
+//! Storages with a token bucket of bytes, compared with closed forms.
 
 use forebay::report::{BurstOutcome, Outcome, ResourceOutcome, summarise};
 use forebay::scenario::ScenarioFile;
@@ -105,8 +105,8 @@ fn a_bucket_that_stays_empty_gives_the_sustained_rate() {
 
 #[test]
 fn a_gate_gives_the_sustained_rate_in_the_long_run() {
-    // System: 10 MB every 100 ms at 1 GB/s. Expectation: 100 MB/s over 20 s, of which the first 10 ms of each period have all; the bytes of
-    // a period that nobody asks for are lost.
+    // System: 10 MB every 100 ms at 1 GB/s. Expectation: 100 MB/s over 20 s, all of it in the first 10 ms of each period. Bytes
+    // that no reader takes in their period are lost.
     let gate = (BURST, "{ bandwidth = \"1 GB/s\", period = \"100 ms\" }");
     let found = outcome(&[gate, ("run.duration", "\"20 s\"")]);
     within(by(&found, 20.0), 2000.0, 0.01, "long run");

@@ -64,9 +64,9 @@ pub(super) struct Line {
 /// A token bucket of bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bucket {
-    /// Bandwidth while it holds bytes, size, and how bytes enter.
+    /// Its size, its bandwidth while it holds bytes, and its period.
     pub(super) of: Burst,
-    /// Bandwidth at which it gains bytes [B/s].
+    /// Rate at which bytes enter the bucket [B/s].
     pub(super) gain: f64,
 }
 

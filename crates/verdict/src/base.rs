@@ -39,7 +39,7 @@ pub struct Options<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// Collectives that runs have simulated on links that nothing else uses, if they are known. They only save time.
     pub collectives: Option<&'a IdleCollectives>,
-    /// Machines that the measurements of the scenario's profile allow, whose differences promises carry.
+    /// Machines that the measurements of the scenario's profile allow; promises are as uncertain as these machines differ.
     pub machines: Machines<'a>,
     /// Events that a verdict on a job may always take, in place of [`LEAST_EVENTS`].
     pub least_events: Option<u64>,

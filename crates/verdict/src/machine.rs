@@ -1,5 +1,5 @@
-//! How far what the measurements of a machine leave open reaches into promises: what helps is tried again on machines that the
-//! profile's measurements allow.
+//! The uncertainty of a profile in what a verdict promises: the changes that help are simulated again with parameters drawn from the
+//! profile's measurements.
 
 use forebay_engine::stats::{mean, sd, student_975};
 use forebay_scenario::profile::Profile;
@@ -52,7 +52,8 @@ impl Base<'_> {
     }
 }
 
-/// Widens the intervals of an effect by the standard deviations of step times and gains over machines.
+/// Widens the intervals of the step time and of the gain by how much both differ between machines, and that of the step time also by
+/// `spread`, how much runs on one machine differ.
 fn widen(effect: &mut Effect, (before, after): (&[Option<f64>], &[Option<f64>]), spread: f64) {
     let both = before.iter().zip(after).filter_map(|(before, after)| Some(((*before)?, (*after)?)));
     let both: Vec<(f64, f64)> = both.collect();

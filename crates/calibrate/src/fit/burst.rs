@@ -14,7 +14,7 @@ const FALLEN: f64 = 0.8;
 /// Largest relative scatter of the throughput within either part, as a share of the fall. Throughput that wanders is no bucket.
 const SCATTER: f64 = 0.25;
 
-/// A trial on the axis of time.
+/// A trial, with its time.
 #[derive(Debug, Clone, Copy)]
 struct Read {
     /// Begin and end [s].

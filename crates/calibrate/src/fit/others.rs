@@ -117,8 +117,7 @@ fn spread(cells: &Cells) -> f64 {
     median(&mut cells.cells.iter().flat_map(of_cell).collect::<Vec<_>>())
 }
 
-/// Distance from a cell's mean up to which a trial says something about noise; one farther off counts as this far [relative standard
-/// deviations].
+/// Largest distance from the mean with which a trial counts for the noise [relative standard deviations]; outliers count as this far off.
 const CLIPPED: f64 = 3.0;
 
 /// Fits the relative standard deviations between equal trials, over all `groups` together, divided into two parts: `trial`, between

@@ -27,23 +27,26 @@ pub struct BurstSettings {
 
 /// Default of `steady` [s].
 const STEADY: f64 = 12.0;
-/// Length of a trial: part of the reading whose throughput is told apart.
+/// Length of a trial.
 const PART: Duration = Duration::from_millis(250);
-/// Number of trials after a fall, and share of the first trials' throughput that counts as fallen.
+/// Number of trials after the throughput has fallen.
 const AFTER: usize = 8;
+/// Share of the first trials' throughput below which it has fallen.
 const FALLEN: f64 = 0.8;
+/// Time between two looks at whether the user has interrupted a rest.
+const LOOK: Duration = Duration::from_millis(100);
 /// Largest number of trials: more than ten minutes have.
 const MOST: usize = 3_000;
 /// Number of first trials that show the throughput before a fall.
 const FIRST: usize = 3;
 
-/// What the probe does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Reads for the first time.
-    Drain,
-    /// Reads after a rest.
-    Again,
+/// A trial of a stage.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// Throughput [1/s].
+    rate: f64,
+    /// Time from the trial's begin to its end [s].
+    seconds: f64,
 }
 
 /// The probe `burst`: each operation is one read request.
@@ -51,59 +54,57 @@ enum Stage {
 pub struct BurstProbe {
     settings: BurstSettings,
     set: Option<Set>,
-    stage: Stage,
-    /// Throughput of the trials of this stage [1/s].
-    rates: Vec<f64>,
-    begun: Option<Instant>,
+    /// Trials since the probe began, or since the storage rested.
+    parts: Vec<Part>,
+    /// Throughput below which the bucket is empty, once it has been drained [1/s].
+    fallen: Option<f64>,
 }
 
 impl BurstProbe {
     /// Returns a probe with these settings.
     #[must_use]
     pub fn new(settings: &BurstSettings) -> BurstProbe {
-        let settings = settings.clone();
-        BurstProbe { settings, set: None, stage: Stage::Drain, rates: Vec::new(), begun: None }
+        BurstProbe { settings: settings.clone(), set: None, parts: Vec::new(), fallen: None }
     }
 
-    /// Returns the number of trials of this stage before the throughput fell; `None` if it has not fallen for good.
-    fn before_fall(&self) -> Option<usize> {
-        let first = mean(self.rates.get(..FIRST)?);
-        let after = self.rates.iter().rev().take_while(|rate| **rate < FALLEN * first).count();
-        (after >= AFTER).then(|| self.rates.len() - after)
+    /// Returns the throughput below which the bucket is empty [1/s]; `None` until the first trials have shown that before.
+    fn limit(&self) -> Option<f64> {
+        self.fallen.or_else(|| Some(FALLEN * mean_rate(self.parts.get(..FIRST)?)))
     }
 
-    /// Returns how long the storage rests before the next trial, if the stage has shown what it can: half as long as refills the
-    /// bucket, but at most a quarter of the time that is left. `None`: the stage goes on.
+    /// Returns how long the storage rests before the next trial; `None` if the probe reads on.
     ///
     /// # Errors
     ///
     /// The probe has nothing more to measure.
     fn rest(&self, context: &Context<'_>) -> Result<Option<Duration>, ProbeError> {
+        let Some(limit) = self.limit() else { return Ok(None) };
+        let slow = self.parts.iter().rev().take_while(|part| part.rate < limit).count();
+        let seconds: f64 = self.parts.iter().map(|part| part.seconds).sum();
         let steady = self.settings.steady.map_or(STEADY, |time| time.0);
-        let goes_on = self.begun.is_none_or(|begun| begun.elapsed().as_secs_f64() < steady);
-        match (self.before_fall(), self.stage) {
-            (Some(before), Stage::Drain) => {
-                let [high, low] = [&self.rates[..before], &self.rates[before..]].map(mean);
-                let refill = before as f64 * PART.as_secs_f64() * (high / low - 1.0);
-                let left = context.deadline.saturating_duration_since(Instant::now());
-                Ok(Some(Duration::from_secs_f64((refill / 2.0).clamp(0.5, 60.0)).min(left / 4)))
-            }
-            (Some(_), Stage::Again) => Err(ProbeError::Time),
-            // A fall within the first trials may have begun before the time was up.
-            (None, _) if goes_on || !self.is_steady() => Ok(None),
-            (None, _) => Err(ProbeError::Time),
+        match (slow >= AFTER, self.fallen) {
+            (true, None) => Ok(Some(self.rest_after(slow, context))),
+            (true, Some(_)) => Err(ProbeError::Time),
+            // A fall may have begun just before the time was up.
+            (false, _) if seconds < steady || slow > 0 => Ok(None),
+            (false, _) => Err(ProbeError::Time),
         }
     }
 
-    /// Returns whether the last trial was as fast as the first ones.
-    fn is_steady(&self) -> bool {
-        let first = self.rates.get(..FIRST).map(mean);
-        self.rates.last().zip(first).is_none_or(|(last, first)| *last >= FALLEN * first)
+    /// Returns half the time that refills the bucket, but at most a quarter of the time that is left; the last `slow` trials came after
+    /// the bucket was empty.
+    fn rest_after(&self, slow: usize, context: &Context<'_>) -> Duration {
+        let (fast, slow) = self.parts.split_at(self.parts.len() - slow);
+        let drained: f64 = fast.iter().map(|part| part.seconds).sum();
+        let refill = drained * (mean_rate(fast) / mean_rate(slow) - 1.0);
+        let left = context.deadline.saturating_duration_since(Instant::now());
+        Duration::from_secs_f64((refill / 2.0).clamp(0.5, 60.0)).min(left / 4)
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+/// Returns the mean throughput of trials [1/s].
+fn mean_rate(parts: &[Part]) -> f64 {
+    parts.iter().map(|part| part.rate).sum::<f64>() / parts.len().max(1) as f64
 }
 
 impl Probe for BurstProbe {
@@ -147,30 +148,26 @@ impl Probe for BurstProbe {
     }
 
     fn trial(&mut self, _: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
-        let Some(set) = &self.set else { return Err(ProbeError::Time) };
         let rest = self.rest(context)?;
         if let Some(rest) = rest {
-            thread::sleep(rest);
-            (self.stage, self.begun) = (Stage::Again, None);
-            self.rates.clear();
+            self.fallen = self.limit();
+            self.parts.clear();
+            let end = Instant::now() + rest;
+            while Instant::now() < end {
+                context.go_on()?;
+                thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
+            }
         }
+        let Some(set) = &self.set else { return Err(ProbeError::Time) };
         let begun = Instant::now();
-        self.begun.get_or_insert(begun);
         let context = Context { length: PART, longest: PART, ..*context };
         let readers = self.settings.readers.0;
         let reads = read_units(set, Access::Direct, readers, &context)?;
-        self.rates.push(reads.rate);
-        let mut observed = reads.observed();
-        observed.insert("length".to_owned(), begun.elapsed().as_secs_f64());
-        observed.insert("rested".to_owned(), rest.map_or(0.0, |rest| rest.as_secs_f64()));
-        Ok(Trial {
-            operations: reads.operations(),
-            seconds: reads.seconds(),
-            core_seconds: reads.core_seconds,
-            threads: readers,
-            waited: reads.waited,
-            observed,
-            excluded: None,
-        })
+        let seconds = begun.elapsed().as_secs_f64();
+        self.parts.push(Part { rate: reads.rate, seconds });
+        let mut trial = reads.trial(readers);
+        trial.observed.insert("length".to_owned(), seconds);
+        trial.observed.insert("rested".to_owned(), rest.map_or(0.0, |rest| rest.as_secs_f64()));
+        Ok(trial)
     }
 }

@@ -204,15 +204,7 @@ impl Probe for ReadProbe {
             reader::drop_units(&part)?;
             read_units(&part, access, readers, context)?
         };
-        Ok(Trial {
-            operations: reads.operations(),
-            seconds: reads.seconds(),
-            core_seconds: reads.core_seconds,
-            threads: readers,
-            waited: reads.waited,
-            observed: reads.observed(),
-            excluded: None,
-        })
+        Ok(reads.trial(readers))
     }
 }
 

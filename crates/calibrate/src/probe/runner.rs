@@ -288,7 +288,7 @@ fn mark_trends(mut samples: Vec<Sample>) -> Vec<Sample> {
     let mut cells: std::collections::BTreeMap<String, Vec<usize>> = [].into();
     for (index, sample) in samples.iter_mut().enumerate() {
         sample.excluded.take_if(|why| why == TREND);
-        if sample.excluded.is_none() && !state::is_course(sample) {
+        if sample.excluded.is_none() && !state::is_series(sample) {
             cells.entry(key(sample)).or_default().push(index);
         }
     }

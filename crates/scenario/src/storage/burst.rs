@@ -10,7 +10,7 @@ use forebay_model::units::{Bandwidth as BytesPerSecond, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Shortest time for which a full bucket lasts, and shortest period [s]: the simulator looks at a bucket many times in it.
+/// Shortest period, and shortest time that empties a full bucket [s]: the simulator checks a bucket many times in either.
 const SHORTEST: f64 = 1e-3;
 
 /// The token bucket of a storage, or of each node's disk. Its bytes come in at the storage's sustained bandwidth.
@@ -22,8 +22,8 @@ pub struct Burst {
     pub bucket: f64,
     /// Content of the bucket when a run begins [B].
     pub content: f64,
-    /// Interval at which the bytes of one interval enter at once, so that nothing passes while the bucket is empty [s]; `None`: bytes
-    /// enter continuously, and pass at the sustained bandwidth while the bucket is empty.
+    /// Period [s]: the bytes of a period enter the bucket at once when it begins, and nothing passes while the bucket is empty. `None`:
+    /// bytes enter continuously, and pass at the sustained bandwidth while the bucket is empty.
     pub period: Option<f64>,
 }
 
@@ -45,16 +45,14 @@ pub(super) struct BurstSettings {
     #[schemars(required)]
     #[schemars(extend("x-role" = Role::Identity))]
     bandwidth: Field<Positive<BytesPerSecond>>,
-    /// Bytes that the bucket holds at most, and at least those of a `period` (default: the bytes of a period; required without
-    /// `period`).
+    /// Size of the bucket; the bytes of one `period`, if these are more (default: the bytes of one period; required without `period`).
     #[schemars(extend("x-role" = Role::Identity))]
     bucket: Field<Positive<Size>>,
     /// Share of the bucket that is full when a run begins (default: 1).
     #[schemars(extend("x-role" = Role::Identity))]
     level: Field<Share>,
-    /// Interval at which the bytes of an interval enter the bucket at once; while the bucket is empty, nothing passes until the next
-    /// interval, as in Linux's `blk-throttle` (default: bytes enter continuously, and pass at the storage's `bandwidth` while the
-    /// bucket is empty).
+    /// Period of a gate: the bytes of a period enter the bucket at once when it begins, and nothing passes while the bucket is empty, as
+    /// in Linux's `blk-throttle` (default: bytes enter continuously, and pass at the storage's `bandwidth` while the bucket is empty).
     #[schemars(extend("x-role" = Role::Identity))]
     period: Field<Positive<Time>>,
 }
@@ -113,7 +111,8 @@ fn sustained(check: Check<'_>, at: NodeId, bandwidth: &Bandwidth) -> Option<f64>
     None
 }
 
-/// Reports a period that is too short to simulate, or a full bucket that lasts for too short a time: for `lasts` [s].
+/// Reports a period that is too short to simulate, or a bucket that is: `lasts` is the time after which a full one is empty at the
+/// bandwidth of bursts [s].
 fn check_times(check: Check<'_>, settings: &BurstSettings, lasts: f64) {
     match settings.period.given() {
         Some((at, period)) if period.0 < SHORTEST => {

@@ -26,7 +26,8 @@ pub(crate) struct FileServer {
     #[schemars(required)]
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
-    /// Token bucket by which the server gives more than its `bandwidth` for a while: the credits of a cloud file system (default: there is none).
+    /// Token bucket by which the server gives more than its `bandwidth` for a while: the credits of a cloud file system (default:
+    /// there is none).
     #[schemars(extend("x-role" = Role::Identity))]
     burst: Field<BurstSettings>,
     /// Highest bandwidth of one transfer (default: infinite).
@@ -35,7 +36,8 @@ pub(crate) struct FileServer {
     /// Time from request to first byte (default: 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Varying<Time>>,
-    /// File opens per second that the server can serve (default: infinite). Reads are not counted. A data sheet often counts several
+    /// File opens per second that the server can serve (default: infinite). Reads are not counted. A data sheet often counts
+    /// several
     /// operations for each file (lookup, open, read, close): divide its figure by their number.
     #[schemars(extend("x-role" = Role::Limit))]
     operations: Field<Positive<Rate>>,

@@ -25,7 +25,8 @@ pub(crate) struct LocalDisk {
     /// (default: as the profile says).
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
-    /// Token bucket by which a node's disk gives more than its `bandwidth` for a while: the credits of a cloud volume, or the gate of a throttle (default: as the profile says if it says the `bandwidth`, or none).
+    /// Token bucket by which a node's disk gives more than its `bandwidth` for a while: the credits of a cloud volume, or the
+    /// gate of a throttle (default: as the profile says if it says the `bandwidth`, or none).
     #[schemars(extend("x-role" = Role::Identity))]
     burst: Field<BurstSettings>,
     /// Highest bandwidth of one transfer (default: as the profile says, or infinite).

@@ -28,7 +28,8 @@ pub(crate) struct NvmeOf {
     #[schemars(required)]
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
-    /// Token bucket by which the target gives more than its `bandwidth` for a while: the credits of a cloud volume (default: there is none).
+    /// Token bucket by which the target gives more than its `bandwidth` for a while: the credits of a cloud volume (default:
+    /// there is none).
     #[schemars(extend("x-role" = Role::Identity))]
     burst: Field<BurstSettings>,
     /// I/O queues of each node: `nr-io-queues` of `nvme connect`. Worker number `i` of a node uses queue `i` modulo

@@ -44,7 +44,8 @@ pub(crate) struct ParallelFs {
     /// Bandwidth of all transfers together (default: infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<Positive<units::Bandwidth>>,
-    /// Token bucket by which the file system gives more than its `bandwidth` for a while: the credits of a cloud file system (default: there is none).
+    /// Token bucket by which the file system gives more than its `bandwidth` for a while: the credits of a cloud file system
+    /// (default: there is none).
     #[schemars(extend("x-role" = Role::Identity))]
     burst: Field<BurstSettings>,
     /// Highest bandwidth of one transfer (default: infinite).

@@ -75,7 +75,7 @@ pub(crate) enum Event {
     Arrived(LoadId),
     /// A storage modelled by a throughput table may have finished a request.
     Served(TableId),
-    /// It is time to look at the token bucket of a storage that gives bursts.
+    /// The content of a storage's token bucket has to be checked.
     Bucket(ByteBucketId),
     /// A disk head has finished a request.
     Delivered(DiskHeadId),

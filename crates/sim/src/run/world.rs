@@ -150,7 +150,7 @@ impl Model for World<'_> {
             Event::Stepped(d) => self.jobs.end_work(&mut self.env, d),
             Event::Arrived(load) => self.background.begin_request(&mut self.env, load),
             Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
-            Event::Bucket(b) => self.jobs.loaders.storages.look(&mut self.env, b),
+            Event::Bucket(b) => self.jobs.loaders.storages.check_bucket(&mut self.env, b),
             Event::Delivered(arm) => self.jobs.loaders.end_disk_request(&mut self.env, arm),
             Event::Opened(ActivityId::Range(r)) => {
                 self.jobs.loaders.end_range_operation(&mut self.env, r)
@@ -354,9 +354,9 @@ sync.allreduce.gradients = "10 MB"
     }
 
     #[test]
-    fn a_run_that_stands_still_ends_although_buckets_are_looked_at() {
+    fn a_run_that_stands_still_ends_although_buckets_are_checked() {
         // System: a storage with a token bucket, full or behind a gate, and a job whose events and transfers are taken away. Expectation:
-        // the looks at the bucket cease, and the run is found to stand still. While the job runs, they go on.
+        // the checks of the bucket cease, and the run is found to stand still.
         for burst in ["bucket = \"1 GB\"", "period = \"1 ms\""] {
             let text = SCENARIO.replace(
                 "{ bandwidth = \"1 GB/s\" }",
@@ -368,8 +368,8 @@ sync.allreduce.gradients = "10 MB"
             let scenario = scenario.resolve(&[]).expect("a scenario");
             let mut world = build(&scenario, 0, &Options::default());
             forebay_engine::run(&mut world, Time::from_seconds(0.105));
-            let is_look = |event: &Event| matches!(event, Event::Bucket(_));
-            let removed = world.env.calendar.remove_all(|event| !is_look(event));
+            let is_check = |event: &Event| matches!(event, Event::Bucket(_));
+            let removed = world.env.calendar.remove_all(|event| !is_check(event));
             assert!(!removed.is_empty() && world.env.calendar.len() == 1, "{burst}");
             let now = world.env.now;
             world.env.network.cancel_all(now, |_| true);

@@ -1,8 +1,8 @@
 //! Token buckets of bytes: a link that is faster while its bucket holds bytes.
 //!
-//! The network is not asked at every change of rates. A bucket's content follows from the bytes that its link has served, which are
-//! counted at looks: at the earliest instant at which the bucket can be empty, and often enough in between that a bucket which is full
-//! for a part of the time between two looks gains hardly more than it should.
+//! A bucket's content follows from the bytes that its link has served. They are counted at checks, not at every change of rates: a check
+//! comes at the earliest instant at which the bucket can be empty, and often enough before that the content is known well although
+//! a full bucket gains nothing.
 
 use forebay_engine::fluid::{Capacity, LinkId};
 use forebay_engine::{Span, Time};
@@ -12,25 +12,26 @@ use super::Storages;
 use crate::env::{ActivityId, Env, Event};
 use crate::ids::ByteBucketId;
 
-/// A bucket with less than this share of its size counts as empty. The instants at which a bucket that is emptied slowly may be empty
-/// would otherwise converge without end.
+/// Share of its size below which a bucket counts as empty. Otherwise a bucket that is emptied slowly would be checked at ever shorter
+/// intervals.
 const EMPTY: f64 = 1.0 / 1024.0;
 
-/// Number of looks, at least, in the time in which a full bucket is emptied or an empty one is filled: an idle time that begins and ends
-/// between two looks is known to within 1/64 of that time.
-const LOOKS: f64 = 64.0;
+/// Minimum number of checks in the time that empties a full bucket, or fills an empty one. So the time for which a bucket was full is
+/// known to within 1/64 of that time.
+const CHECKS: f64 = 64.0;
 
-/// Number of looks, at most, in a period. The link of a gate may be much faster than what the gate lets through.
-const MOST_LOOKS: f64 = 4096.0;
+/// Maximum number of checks in a period. Without it, a bucket that is nearly empty and whose link is very fast would be checked without
+/// end.
+const MOST_CHECKS: f64 = 4096.0;
 
 /// A token bucket, and the link whose bytes it counts.
 #[derive(Debug)]
 pub(crate) struct ByteBucket {
     link: LinkId,
-    /// Bandwidth at which the bucket gains bytes [B/s].
+    /// Rate at which bytes enter the bucket [B/s].
     sustained: f64,
     of: Burst,
-    /// Speed relative to that without faults.
+    /// Speed of the storage relative to its speed without faults.
     pace: f64,
     /// Content at time `counted` [B].
     content: f64,
@@ -43,8 +44,8 @@ pub(crate) struct ByteBucket {
     is_fast: bool,
     /// First time at which the bucket was found empty, after it had held bytes.
     emptied: Option<Time>,
-    /// Whether a look is scheduled.
-    looks: bool,
+    /// Whether a check is scheduled.
+    is_planned: bool,
 }
 
 impl ByteBucket {
@@ -61,7 +62,7 @@ impl ByteBucket {
             periods: 0,
             is_fast: false,
             emptied: None,
-            looks: false,
+            is_planned: false,
         }
     }
 
@@ -112,21 +113,21 @@ impl ByteBucket {
         }
     }
 
-    /// Returns the instant of the next look.
+    /// Returns the instant of the next check. Faults only slow a storage, so checks that hold without them come early enough.
     fn next(&self, now: Time) -> Time {
-        let after = |seconds: f64| now + Span::from_seconds(seconds / self.pace).max(Span(1));
+        let after = |seconds: f64| now + Span::from_seconds(seconds).max(Span(1));
         let Some(period) = self.of.period else {
             return after(if self.is_fast {
                 let drain = self.of.bandwidth - self.sustained;
-                (self.content / drain).min(self.of.bucket / drain / LOOKS)
+                (self.content / drain).min(self.of.bucket / drain / CHECKS)
             } else {
-                self.of.bucket / self.sustained / LOOKS
+                self.of.bucket / self.sustained / CHECKS
             });
         };
         let span = Span::from_seconds(period);
         let begins = Time(span.0.saturating_mul(self.periods + 1));
         match self.is_fast {
-            true => after((self.content / self.of.bandwidth).max(period / MOST_LOOKS)).min(begins),
+            true => after((self.content / self.of.bandwidth).max(period / MOST_CHECKS)).min(begins),
             false => begins,
         }
     }
@@ -138,7 +139,7 @@ impl Storages {
         self.buckets.ids().iter().find(|b| self.buckets[*b].link == link)
     }
 
-    /// Sets the links of all buckets at the begin of a run, and schedules the first look at each.
+    /// Sets the links of all buckets at the begin of a run, and schedules the first check of each.
     pub(crate) fn begin_buckets(&mut self, env: &mut Env) {
         for b in self.buckets.ids() {
             self.buckets[b].set(env);
@@ -148,23 +149,23 @@ impl Storages {
 
     fn plan(&mut self, env: &mut Env, b: ByteBucketId) {
         let bucket = &mut self.buckets[b];
-        bucket.looks = true;
+        bucket.is_planned = true;
         env.calendar.schedule(bucket.next(env.now), Event::Bucket(b));
     }
 
-    /// Looks at a bucket, and schedules the next look unless nothing else is left to happen: a run that stands still ends.
-    pub(crate) fn look(&mut self, env: &mut Env, b: ByteBucketId) {
+    /// Checks a bucket, and schedules the next check unless nothing else is left to happen: a run that stands still ends.
+    pub(crate) fn check_bucket(&mut self, env: &mut Env, b: ByteBucketId) {
         self.buckets[b].count(env);
         self.buckets[b].set(env);
-        self.buckets[b].looks = false;
-        if !self.only_looks_are_left(env) {
+        self.buckets[b].is_planned = false;
+        if !self.only_checks_are_left(env) {
             self.plan(env, b);
         }
     }
 
-    fn only_looks_are_left(&self, env: &Env) -> bool {
+    fn only_checks_are_left(&self, env: &Env) -> bool {
         env.calendar.len() <= self.buckets.len()
-            && env.calendar.len() == self.buckets.iter().filter(|bucket| bucket.looks).count()
+            && env.calendar.len() == self.buckets.iter().filter(|bucket| bucket.is_planned).count()
             && env.network.count(|activity| *activity != ActivityId::Endless) == 0
     }
 

@@ -4,7 +4,7 @@ use super::count::{self, Counter, Limits, Window};
 use super::files::ALIGNMENT;
 use super::{DataFile, Layout, Set, Unit};
 use crate::probe::team::thread_core_seconds;
-use crate::probe::{Context, ProbeError, team};
+use crate::probe::{Context, ProbeError, Trial, team};
 use forebay_engine::stats::quantile;
 use forebay_model::random::{Purpose, Streams};
 use rand::seq::SliceRandom;
@@ -74,6 +74,19 @@ impl Reads {
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.latencies.len() as f64 / self.rate
+    }
+
+    /// Returns the trial in which `readers` threads did these reads.
+    pub(in crate::probe) fn trial(&self, readers: usize) -> Trial {
+        Trial {
+            operations: self.operations(),
+            seconds: self.seconds(),
+            core_seconds: self.core_seconds,
+            threads: readers,
+            waited: self.waited,
+            observed: self.observed(),
+            excluded: None,
+        }
     }
 
     /// Returns the observations for the sample: median and 99th percentile of the latency [s], bytes read [B], and length of

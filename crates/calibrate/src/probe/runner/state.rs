@@ -13,8 +13,8 @@ pub(super) struct State {
     /// Time per operation of each trial, in the order of the trials [s]. Trials that were excluded for any
     /// reason except a trend are left out.
     pub(super) values: Vec<f64>,
-    /// Whether the trials follow a course over time, such as that of a token bucket, which is meant to change.
-    is_course: bool,
+    /// Whether the trials are a time series, such as of a token bucket that is drained: a trend is what they measure.
+    is_series: bool,
     /// Number of trials that count and ran beside others, by what others took.
     pub(super) beside: BTreeMap<String, u32>,
     /// Number of excluded trials, by reason.
@@ -36,7 +36,7 @@ impl State {
         let mut state = State {
             cell: cell.clone(),
             values: vec![],
-            is_course: false,
+            is_series: false,
             beside: [].into(),
             excluded: [].into(),
             total: 0,
@@ -51,7 +51,7 @@ impl State {
     pub(super) fn add(&mut self, sample: &Sample) {
         self.total += 1;
         self.session += 1;
-        self.is_course |= is_course(sample);
+        self.is_series |= is_series(sample);
         match &sample.excluded {
             // Trends are ignored here: they are found anew from all values.
             Some(why) if !why.starts_with("a trend") => {
@@ -69,8 +69,8 @@ impl State {
     /// Returns the values that follow a drifting start, and `true`. If the values drift throughout, returns all
     /// of them and `false`.
     pub(super) fn settled(&self) -> (&[f64], bool) {
-        match leading_trend(&self.values, DRIFT).filter(|_| !self.is_course) {
-            None if self.is_course => (&self.values, true),
+        match leading_trend(&self.values, DRIFT).filter(|_| !self.is_series) {
+            None if self.is_series => (&self.values, true),
             Some(from) => (&self.values[from..], true),
             None => (&self.values, false),
         }
@@ -97,8 +97,8 @@ impl State {
     }
 }
 
-/// Returns whether a sample is a part of a course over time.
-pub(super) fn is_course(sample: &Sample) -> bool {
+/// Returns whether a sample is a part of a time series.
+pub(super) fn is_series(sample: &Sample) -> bool {
     sample.observed.contains_key("rested")
 }
 
