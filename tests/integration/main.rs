@@ -99,6 +99,7 @@ mod scaling;
 mod scenarios;
 mod seeks;
 mod servers;
+mod service;
 mod signals;
 mod split_launches;
 mod split_learners;

@@ -4,8 +4,8 @@
 //! A queue has a slot for each request in progress; requests without a slot wait in order of arrival. The station serves one
 //! operation after another. Transfers share the link by processor sharing (Kleinrock, *Queueing Systems* II, 4.4), and the
 //! transfers of a queue also share the queue's own link: each gets an equal share of the bandwidth, unless its cap or its queue
-//! gives it less. A storage that serves in order of arrival lets only the first few transfers share the link. With a token bucket, the link
-//! is faster while the bucket holds bytes.
+//! gives it less. Where requests wait for their turn, only the transfers whose turn it is share the link. With a token bucket, the link is
+//! faster while the bucket holds bytes.
 
 use forebay_engine::{Span, Time};
 use forebay_scenario::Burst;
@@ -13,6 +13,8 @@ use forebay_scenario::storage::Bandwidth;
 
 /// Takes the place of the reader in a transfer whose reader no longer waits.
 const NOBODY: u64 = u64::MAX;
+/// Stands in encoded state for the bytes of a turn that has not begun [B].
+const WAITS: f64 = -1.0;
 
 /// State of one storage.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -23,7 +25,10 @@ pub(super) struct Books {
     until: Time,
     /// Bytes taken from the token bucket by then, beyond those that have entered it [B]; less than zero if it holds more than at the start.
     drawn: f64,
+    /// Transfers in order of arrival.
     transfers: Vec<Transfer>,
+    /// Clients that have had turns, and the number of the last turn of each.
+    turns: Vec<(u64, u64)>,
     /// Readers with a request in progress or waiting for a slot, in order of arrival.
     requests: Vec<u64>,
 }
@@ -33,16 +38,38 @@ pub(super) struct Books {
 struct Transfer {
     /// Reader that waits for the bytes.
     reader: u64,
+    /// Client that the reader belongs to.
+    client: u64,
     /// Queue of the transfer.
     queue: usize,
     /// Bytes that have not arrived at time `until` [B].
     left: f64,
+    /// Those of them that arrive in this turn [B]; `None` while the transfer waits for its turn.
+    turn: Option<f64>,
     ended: Option<Time>,
 }
 
 impl Transfer {
     fn is_open(&self) -> bool {
         self.ended.is_none()
+    }
+
+    /// Lets `seconds` pass at this rate [B/s]. If the step ends at a time, given with the seconds until then, the turn may end, and the
+    /// transfer with its last turn.
+    fn pass(&mut self, rate: f64, seconds: f64, end: Option<(Time, f64)>) {
+        let Some(turn) = self.turn else { return };
+        // What ends next ends exactly then, whatever the rounding.
+        match end.filter(|(_, after)| rate > 0.0 && turn / rate <= *after) {
+            Some((end, _)) => {
+                self.left = (self.left - turn).max(0.0);
+                self.turn = None;
+                self.ended = (self.left <= 0.0).then_some(end);
+            }
+            None => {
+                let passed = (rate * seconds).min(turn);
+                (self.left, self.turn) = (self.left - passed, Some(turn - passed));
+            }
+        }
     }
 }
 
@@ -57,8 +84,10 @@ pub(super) struct Line {
     pub(super) cap: f64,
     /// Number of queues, and bandwidth of each [B/s].
     pub(super) queues: (usize, f64),
-    /// Number of transfers, the first in order of arrival, that share the bandwidth.
+    /// Number of transfers that share the bandwidth at once; others wait for their turn.
     pub(super) at_once: usize,
+    /// Bytes of a transfer that are served in a turn, if clients take turns [B].
+    pub(super) piece: Option<f64>,
 }
 
 /// A token bucket of bytes.
@@ -108,6 +137,12 @@ impl Bucket {
 }
 
 impl Line {
+    /// Returns how many of `left` bytes arrive in one turn [B].
+    fn piece(&self, left: f64) -> f64 {
+        // Half a byte of slack, because differences of sizes are rounded.
+        self.piece.filter(|piece| left >= piece + 0.5).unwrap_or(left)
+    }
+
     /// Returns the bandwidth of `number` transfers together when `drawn` bytes have been taken from the bucket [B/s].
     fn together(&self, number: usize, drawn: f64) -> f64 {
         match (&self.bucket, &self.bandwidth) {
@@ -162,11 +197,20 @@ impl Books {
         self.served
     }
 
-    /// Starts a transfer of `bytes` for `reader`. Returns the time at which the transfer ends if no other transfer starts.
+    /// Starts a transfer of `bytes` for `reader`, whose upper 32 bits are its client's number. Returns the time at which the transfer ends if
+    /// no other transfer starts.
     pub(super) fn begin(&mut self, now: Time, line: &Line, reader: u64, bytes: f64) -> Time {
         self.advance(now, line);
         let queue = (reader % line.queues.0 as u64) as usize;
-        self.transfers.push(Transfer { reader, queue, left: bytes, ended: None });
+        let client = reader >> 32;
+        self.transfers.push(Transfer {
+            reader,
+            client,
+            queue,
+            left: bytes,
+            turn: None,
+            ended: None,
+        });
         self.end(line, reader)
     }
 
@@ -203,17 +247,50 @@ impl Books {
         self.transfers.retain(|transfer| transfer.reader != NOBODY || transfer.is_open());
     }
 
-    /// Advances to the next end of a transfer, or to the instant at which the token bucket is empty or a period begins, and returns true,
-    /// if that is not after `now`; otherwise advances to `now` and returns false.
-    fn step(&mut self, now: Time, line: &Line) -> bool {
-        let open = || self.transfers.iter().filter(|of| of.is_open());
-        let mut served = vec![0; line.queues.0];
-        open().take(line.at_once).for_each(|of| served[of.queue] += 1);
-        let in_queue = line.rates(&served, self.drawn);
-        let rate = |(place, of): (usize, &Transfer)| {
-            if place < line.at_once { in_queue[of.queue] } else { 0.0 }
+    /// Begins turns until as many transfers are served as are at once.
+    fn begin_turns(&mut self, line: &Line) {
+        let served = self.transfers.iter().filter(|of| of.is_open() && of.turn.is_some()).count();
+        for _ in served..line.at_once {
+            let Some(place) = self.next_turn(line) else { return };
+            let of = &mut self.transfers[place];
+            of.turn = Some(line.piece(of.left));
+            let (client, number) =
+                (of.client, 1 + self.turns.iter().map(|of| of.1).max().unwrap_or(0));
+            self.turns.retain(|of| of.0 != client);
+            self.turns.push((client, number));
+        }
+    }
+
+    /// Returns the place of the transfer whose turn is next: the first that came, of those of the client whose last turn began longest
+    /// ago if clients take turns.
+    fn next_turn(&self, line: &Line) -> Option<usize> {
+        let waits = |place: &usize| {
+            self.transfers[*place].is_open() && self.transfers[*place].turn.is_none()
         };
-        let rates: Vec<f64> = open().enumerate().map(rate).collect();
+        let mut waiting = (0..self.transfers.len()).filter(waits);
+        if line.piece.is_none() {
+            return waiting.next();
+        }
+        let last = |client| self.turns.iter().find(|of| of.0 == client).map_or(0, |of| of.1);
+        waiting.min_by_key(|place| {
+            let client = self.transfers[*place].client;
+            (last(client), client)
+        })
+    }
+
+    /// Advances to the next end of a turn, or to the instant at which the token bucket is empty or a period begins, and returns true, if
+    /// that is not after `now`; otherwise advances to `now` and returns false.
+    fn step(&mut self, now: Time, line: &Line) -> bool {
+        self.begin_turns(line);
+        let served = || {
+            self.transfers
+                .iter()
+                .filter_map(|of| Some((of.queue, of.turn.filter(|_| of.is_open())?)))
+        };
+        let mut in_queues = vec![0; line.queues.0];
+        served().for_each(|(queue, _)| in_queues[queue] += 1);
+        let in_queue = line.rates(&in_queues, self.drawn);
+        let rates: Vec<f64> = served().map(|(queue, _)| in_queue[queue]).collect();
         if rates.is_empty() {
             if now > self.until && now != Time::NEVER {
                 self.pass(now, now.since(self.until).seconds(), 0.0, line);
@@ -221,10 +298,10 @@ impl Books {
             return false;
         }
         let used: f64 = rates.iter().sum();
-        let time = |(of, rate): (&Transfer, &f64)| {
-            if *rate > 0.0 { of.left / rate } else { f64::INFINITY }
+        let time = |((_, left), rate): ((usize, f64), &f64)| {
+            if *rate > 0.0 { left / rate } else { f64::INFINITY }
         };
-        let ending = open().zip(&rates).map(time).fold(f64::INFINITY, f64::min);
+        let ending = served().zip(&rates).map(time).fold(f64::INFINITY, f64::min);
         let empty = line.bucket.map_or(f64::INFINITY, |bucket| bucket.lasts(self.drawn, used));
         let period = line.bucket.map_or(f64::INFINITY, |bucket| bucket.next_period(self.until));
         let after = ending.min(empty).min(period);
@@ -236,11 +313,9 @@ impl Books {
             // The bucket is empty exactly then, whatever the rounding.
             self.drawn = bucket.of.content;
         }
-        let open = self.transfers.iter_mut().filter(|of| of.is_open());
-        for (of, rate) in open.zip(&rates) {
-            // What ends next ends exactly then, whatever the rounding.
-            of.ended = (ends && *rate > 0.0 && of.left / rate <= after).then_some(end);
-            of.left = (of.left - rate * passed).max(0.0);
+        let served = self.transfers.iter_mut().filter(|of| of.is_open() && of.turn.is_some());
+        for (of, rate) in served.zip(&rates) {
+            of.pass(*rate, passed, Some((end, after)).filter(|_| ends));
         }
         ends
     }
@@ -258,14 +333,17 @@ impl Books {
     /// Encodes the state as bytes, for other processes.
     pub(super) fn encode(&self, to: &mut Vec<u8>) {
         to.clear();
-        let lengths = [self.transfers.len(), self.requests.len()];
+        let lengths = [self.transfers.len(), self.turns.len(), self.requests.len()];
         let head = [self.served.0, self.until.0, self.drawn.to_bits()];
         let head = head.into_iter().chain(lengths.map(|n| n as u64));
         let rows = self.transfers.iter().flat_map(|transfer| {
             let ended = transfer.ended.unwrap_or(Time::NEVER).0;
-            [transfer.reader, transfer.queue as u64, transfer.left.to_bits(), ended]
+            let turn = transfer.turn.unwrap_or(WAITS).to_bits();
+            let of = [transfer.reader, transfer.client, transfer.queue as u64];
+            of.into_iter().chain([transfer.left.to_bits(), turn, ended])
         });
-        let words = head.chain(rows).chain(self.requests.iter().copied());
+        let turns = self.turns.iter().flat_map(|(client, number)| [*client, *number]);
+        let words = head.chain(rows).chain(turns).chain(self.requests.iter().copied());
         words.for_each(|word| to.extend_from_slice(&word.to_le_bytes()));
     }
 
@@ -278,16 +356,18 @@ impl Books {
         let mut read = || {
             let (served, until) = (Time(word()?), Time(word()?));
             let drawn = f64::from_bits(word()?);
-            let (transfers, requests) = (word()?, word()?);
+            let (transfers, turns, requests) = (word()?, word()?, word()?);
             let transfer = |_| {
-                let (reader, queue) = (word()?, word()? as usize);
-                let (left, ended) = (f64::from_bits(word()?), Time(word()?));
-                let ended = Some(ended).filter(|ended| *ended != Time::NEVER);
-                Some(Transfer { reader, queue, left, ended })
+                let (reader, client, queue) = (word()?, word()?, word()? as usize);
+                let [left, turn] = [f64::from_bits(word()?), f64::from_bits(word()?)];
+                let turn = Some(turn).filter(|turn| *turn != WAITS);
+                let ended = Some(Time(word()?)).filter(|ended| *ended != Time::NEVER);
+                Some(Transfer { reader, client, queue, left, turn, ended })
             };
             let transfers = (0..transfers).map(transfer).collect::<Option<_>>()?;
+            let turns = (0..turns).map(|_| Some((word()?, word()?))).collect::<Option<_>>()?;
             let requests = (0..requests).map(|_| word()).collect::<Option<_>>()?;
-            Some(Books { served, until, drawn, transfers, requests })
+            Some(Books { served, until, drawn, transfers, turns, requests })
         };
         read().unwrap_or_default()
     }
@@ -308,6 +388,7 @@ mod tests {
             cap,
             queues: (1, f64::INFINITY),
             at_once: usize::MAX,
+            piece: None,
         }
     }
 
@@ -392,6 +473,30 @@ mod tests {
     }
 
     #[test]
+    fn clients_take_turns_of_a_piece_each() {
+        // System: 100 B/s, turns of 20 B. A reader of client 1 asks for 50 B and then one for 20 B, one of client 2 for 20 B and then
+        // another for 30 B, all at 0 s. Expectation: turns of clients 1, 2, 1, 2, 1 (10 B), 2 (10 B), 1; each client's requests in order
+        // of arrival. The first to wait after a pause is the client whose last turn was longer ago.
+        let line = Line { at_once: 1, piece: Some(20.0), ..line(100.0, f64::INFINITY) };
+        let mut books = Books::default();
+        let reader = |client: u64, number: u64| (client << 32) + number;
+        let asked = [(1, 1, 50.0), (1, 2, 20.0), (2, 1, 20.0), (2, 2, 30.0)];
+        for (client, number, bytes) in asked {
+            books.begin(at(0.0), &line, reader(client, number), bytes);
+        }
+        let ends = [(1, 1, 0.9), (1, 2, 1.2), (2, 1, 0.4), (2, 2, 1.0)];
+        for now in [0.0, 0.3, 2.0] {
+            for (client, number, end) in ends {
+                near(books.look(at(now), &line, reader(client, number)), end);
+            }
+        }
+        near(books.begin(at(3.0), &line, reader(3, 1), 10.0), 3.1);
+        near(books.begin(at(3.0), &line, reader(1, 3), 10.0), 3.2);
+        near(books.begin(at(3.0), &line, reader(2, 3), 10.0), 3.2);
+        near(books.look(at(3.0), &line, reader(1, 3)), 3.3);
+    }
+
+    #[test]
     fn a_queue_has_at_most_its_depth_of_requests_in_progress() {
         // System: two queues of depth 1; readers 2 and 4 in queue 0, reader 3 in queue 1. Expectation: reader 4 waits
         // until reader 2 has left.
@@ -442,6 +547,7 @@ mod tests {
         books.operate(at(0.25), 7.0);
         books.begin(at(0.5), &line, 1, 10.0);
         books.begin(at(0.6), &line, 1 << 40, 3000.0);
+        assert!(books.turns.len() == 1 && books.transfers.iter().any(|of| of.turn.is_none()));
         books.enter(7, 1, 1);
         books.drawn = 12.5;
         let mut bytes = Vec::new();

@@ -13,7 +13,7 @@ use forebay_engine::{Span, Time};
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_report::Cause;
 use forebay_scenario::storage::Bandwidth;
-use forebay_scenario::{Burst, Distribution, Queues, Scenario, Sharing};
+use forebay_scenario::{Burst, Distribution, Queues, Scenario};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -71,10 +71,8 @@ impl Limits {
             }),
             cap: path.per_stream,
             queues: queues.map_or((1, f64::INFINITY), |of| (of.number as usize, of.bandwidth)),
-            at_once: match path.sharing {
-                Sharing::Fair => usize::MAX,
-                Sharing::InOrder { in_flight } => in_flight as usize,
-            },
+            at_once: path.in_flight(nic).map_or(usize::MAX, |number| number as usize),
+            piece: path.sharing.piece(),
         };
         let limits = Limits {
             operations: Some(path.operations).filter(|rate| written.operations && rate.is_finite()),
@@ -185,6 +183,7 @@ impl Pacer {
         owner: u64,
         over: Arc<AtomicBool>,
     ) -> Result<Pacer, Failure> {
+        // The upper half of a reader's number is its client's.
         let (ledger, readers) = (Ledger::open(shared)?, AtomicU64::new(owner << 32));
         Ok(Pacer { limits, ledger, streams, owner, readers, over })
     }

@@ -49,7 +49,7 @@
 //!   nodes' cores),
 //! - `storage`: contents of storages, and models of their service: `mount` (a storage as a node sees it, and its routes), `source`
 //!   (reading orders), `caches` (page caches, tiers, decoded samples), `limiter` (request rates), `bucket` (bursts of bytes), `table`
-//!   (measured throughput), `disk_head` (seeks), `turns` (service in order of arrival), `sizes` (of samples); and two owners of
+//!   (measured throughput), `disk_head` (seeks), `turns` (service in order of arrival, or of clients in turn), `sizes` (of samples); and two owners of
 //!   activities there: `staging`, `background`,
 //! - `env`: the environment that all owners share; `event` (what can happen, and messages between owners), `station` (servers with a
 //!   queue, and cores), `fault`,

@@ -1,10 +1,8 @@
 //! One server that all nodes share, behind their NICs.
 
 use super::burst::{BurstSettings, burst};
-use super::settings::{
-    BandwidthSettings, CpuSettings, InFlight, Kind, Order, in_flight, or_infinite, sharing,
-    time_or_none,
-};
+use super::service::{InFlight, ServiceKeys, ServiceOrder};
+use super::settings::{BandwidthSettings, CpuSettings, Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
 use super::{Access, Location, RequestPath, Written};
 use crate::check::Check;
@@ -42,12 +40,16 @@ pub(crate) struct FileServer {
     #[schemars(extend("x-role" = Role::Limit))]
     operations: Field<Positive<Rate>>,
     /// How reads by loaders share the bandwidth: "in-order": in order of arrival, `in_flight` at once, as servers with few threads
-    /// do; "fair": all at once, with the same bandwidth for each (default: "fair").
+    /// do; "round-robin": clients take turns; "fair": all at once, with the same bandwidth for each (default: "fair").
     #[schemars(extend("x-role" = Role::Identity))]
-    service: Field<Order>,
-    /// Requests that are served at once, with "in-order" (default: as many as reach the full bandwidth).
+    service: Field<ServiceOrder>,
+    /// Requests that are served at once, with "in-order" and "round-robin" (default: as many as reach the full bandwidth).
     #[schemars(extend("x-role" = Role::Limit))]
     in_flight: Field<InFlight>,
+    /// Bytes of a request that are served in a turn, with "round-robin"; its rest waits for the client's next turn (default: the whole
+    /// request).
+    #[schemars(extend("x-role" = Role::Identity))]
+    piece: Field<Positive<Size>>,
     /// Capacity of the server for data sets that jobs copy to it (default: as much as they copy).
     #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
@@ -92,11 +94,12 @@ impl Kind for FileServer {
         let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);
         let (bandwidth, per_stream) = (bandwidth?.resolve(), or_infinite(&self.per_stream));
         let burst = burst(check, &self.burst, &bandwidth);
-        let usual = (Order::Fair, in_flight(&bandwidth, burst, per_stream));
+        let keys =
+            ServiceKeys { service: &self.service, in_flight: &self.in_flight, piece: &self.piece };
         Some(RequestPath {
             burst,
             latency: time_or_none(check, &self.latency)?,
-            sharing: sharing(check, (&self.service, &self.in_flight), usual),
+            sharing: keys.resolve(check, ServiceOrder::Fair, f64::INFINITY),
             bandwidth,
             per_stream,
             operations: or_infinite(&self.operations),

@@ -1,7 +1,8 @@
 //! A disk in each node.
 
 use super::burst::{BurstSettings, burst};
-use super::settings::{BandwidthSettings, CpuSettings, InFlight, Kind, Order, in_flight, sharing};
+use super::service::{InFlight, ServiceKeys, ServiceOrder};
+use super::settings::{BandwidthSettings, CpuSettings, Kind};
 use super::tier::Tier;
 use super::{Access, Bandwidth, Burst, Location, ReadCpu, RequestPath, Service, Written};
 use crate::Distribution;
@@ -53,12 +54,17 @@ pub(crate) struct LocalDisk {
     #[schemars(extend("x-role" = Role::Limit))]
     seek: Field<Positive<Time>>,
     /// How reads by loaders share the bandwidth: "in-order": in order of arrival, `in_flight` at once, as disks and throttles do;
-    /// "fair": all at once, with the same bandwidth for each (default: "in-order").
+    /// "round-robin": clients take turns, as control groups with the same weight do; "fair": all at once, with the same bandwidth for
+    /// each (default: "in-order").
     #[schemars(extend("x-role" = Role::Identity))]
-    service: Field<Order>,
-    /// Requests that are served at once, with "in-order" (default: as many as reach the full bandwidth).
+    service: Field<ServiceOrder>,
+    /// Requests that are served at once, with "in-order" and "round-robin" (default: as many as reach the full bandwidth).
     #[schemars(extend("x-role" = Role::Limit))]
     in_flight: Field<InFlight>,
+    /// Bytes of a request that are served in a turn, with "round-robin"; its rest waits for the client's next turn (default: the whole
+    /// request).
+    #[schemars(extend("x-role" = Role::Identity))]
+    piece: Field<Positive<Size>>,
     /// Capacity of each node's disk for data that is copied to it (default: none).
     #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
@@ -138,10 +144,9 @@ impl Kind for LocalDisk {
             .get()
             .map_or_else(|| or_infinite(|law| law.per_stream), |given| given.0);
         let burst = burst(check, &self.burst, &bandwidth).or(measured.map(|(burst, _)| burst));
-        let usual = (Order::InOrder, in_flight(&bandwidth, burst, per_stream));
         Some(RequestPath {
             burst,
-            sharing: sharing(check, (&self.service, &self.in_flight), usual),
+            sharing: self.service_keys().resolve(check, ServiceOrder::InOrder, f64::INFINITY),
             bandwidth,
             per_stream,
             latency,
@@ -170,6 +175,10 @@ impl Kind for LocalDisk {
 }
 
 impl LocalDisk {
+    fn service_keys(&self) -> ServiceKeys<'_> {
+        ServiceKeys { service: &self.service, in_flight: &self.in_flight, piece: &self.piece }
+    }
+
     /// Returns the seek time; `None` if it is not set. Reports a problem if all files are in memory, and remarks on
     /// bandwidths that have no effect with a seek time.
     fn seek(&self, check: Check<'_>, access: Access) -> Option<f64> {
@@ -182,8 +191,7 @@ impl LocalDisk {
             let what = "the head of a hard disk reads no faster for a while";
             check.wrong(at, what, "leave it out, or leave out `seek`");
         }
-        let orders = [self.service.given().map(|of| of.0), self.in_flight.given().map(|of| of.0)];
-        for at in orders.into_iter().flatten() {
+        for at in self.service_keys().written() {
             let what = "a hard disk's arm serves one request at a time, in order of arrival";
             check.wrong(at, what, "leave it out, or leave out `seek`");
         }

@@ -9,6 +9,7 @@ mod nvme_of;
 mod object_store;
 mod parallel_fs;
 mod path;
+mod service;
 pub(super) mod settings;
 pub(super) mod tier;
 

@@ -1,6 +1,7 @@
 //! NVMe over fabrics: block devices of a shared target, through I/O queues of limited depth.
 
 use super::burst::{BurstSettings, burst};
+use super::service::{InFlight, ServiceKeys, ServiceOrder};
 use super::settings::{BandwidthSettings, CpuSettings, Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
 use super::{Access, Bandwidth, Location, Queues, ReadCpu, RequestPath, Written};
@@ -57,6 +58,17 @@ pub(crate) struct NvmeOf {
     /// cache and hold reads to the limits that the scenario sets (default: "cold").
     #[schemars(extend("x-role" = Role::Choice))]
     access: Field<Access>,
+    /// How reads by loaders share the target's bandwidth: "in-order": in order of arrival, `in_flight` at once; "round-robin": clients
+    /// take turns; "fair": all at once, with the same bandwidth for each, as connections do (default: "fair").
+    #[schemars(extend("x-role" = Role::Identity))]
+    service: Field<ServiceOrder>,
+    /// Requests that the target serves at once, with "in-order" and "round-robin" (default: as many as reach the full bandwidth).
+    #[schemars(extend("x-role" = Role::Limit))]
+    in_flight: Field<InFlight>,
+    /// Bytes of a request that are served in a turn, with "round-robin"; its rest waits for the client's next turn (default: the whole
+    /// request).
+    #[schemars(extend("x-role" = Role::Identity))]
+    piece: Field<Positive<Size>>,
     /// Core time that each request costs the reading node; the request's time includes it (default: nothing).
     #[schemars(extend("x-role" = Role::Limit))]
     cpu: Field<CpuSettings>,
@@ -127,9 +139,13 @@ impl Kind for NvmeOf {
             None if access != Access::Warm || self.queues.is_written() => return None,
             None => None,
         };
+        let burst = burst(check, &self.burst, &bandwidth);
+        let keys =
+            ServiceKeys { service: &self.service, in_flight: &self.in_flight, piece: &self.piece };
         Some(RequestPath {
             latency: time_or_none(check, &self.latency)?,
-            burst: burst(check, &self.burst, &bandwidth),
+            burst,
+            sharing: keys.resolve(check, ServiceOrder::Fair, f64::INFINITY),
             bandwidth,
             queues,
             operations: or_infinite(&self.operations),

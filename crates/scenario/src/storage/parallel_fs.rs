@@ -1,6 +1,7 @@
 //! A parallel file system: files striped over targets, and a metadata server.
 
 use super::burst::{BurstSettings, burst};
+use super::service::{InFlight, ServiceKeys, ServiceOrder};
 use super::settings::{Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
 use super::{Access, Bandwidth, Location, RequestPath, StripeOffset, Targets, Written};
@@ -18,6 +19,9 @@ use std::fmt;
 
 /// Default stripe size [B]: Lustre's.
 const STRIPE: f64 = 1_048_576.0;
+
+/// Default piece [B]: the size of a request by Lustre's clients (`max_pages_per_rpc`, 256 pages of 4 KiB: `client_obd_setup`).
+const PIECE: f64 = 1_048_576.0;
 
 /// A parallel file system, such as Lustre, BeeGFS or GPFS: files striped over targets, and a metadata server.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
@@ -57,6 +61,18 @@ pub(crate) struct ParallelFs {
     /// File opens per second that the metadata server can serve (default: infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     operations: Field<Positive<Rate>>,
+    /// How reads by loaders share the bandwidth of each target: "in-order": in order of arrival, `in_flight` at once, as Lustre's request
+    /// scheduler `fifo` does; "round-robin": clients take turns, as with `crrn`; "fair": all at once, with the same bandwidth for each
+    /// (default: "fair"). A request waits at its first target.
+    #[schemars(extend("x-role" = Role::Identity))]
+    service: Field<ServiceOrder>,
+    /// Requests that a target serves at once, with "in-order" and "round-robin" (default: as many as reach its bandwidth).
+    #[schemars(extend("x-role" = Role::Limit))]
+    in_flight: Field<InFlight>,
+    /// Bytes of a request that are served in a turn, with "round-robin"; its rest waits for the client's next turn (default: 1 MiB, as a
+    /// remote procedure call of Lustre's clients asks for).
+    #[schemars(extend("x-role" = Role::Identity))]
+    piece: Field<Positive<Size>>,
     /// Capacity of the file system for data sets that jobs copy to it (default: as much as they copy).
     #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
@@ -106,15 +122,19 @@ impl Kind for ParallelFs {
         }
         self.check_offset(check, at, number);
         let together = Bandwidth::Fixed(or_infinite(&self.bandwidth));
+        let (target, per_stream) = (bandwidth?.0, or_infinite(&self.per_stream));
+        let keys =
+            ServiceKeys { service: &self.service, in_flight: &self.in_flight, piece: &self.piece };
         Some(RequestPath {
             burst: burst(check, &self.burst, &together),
+            sharing: keys.resolve(check, ServiceOrder::Fair, PIECE),
             bandwidth: together,
-            per_stream: or_infinite(&self.per_stream),
+            per_stream,
             latency,
             operations: or_infinite(&self.operations),
             targets: Some(Targets {
                 number,
-                bandwidth: bandwidth?.0,
+                bandwidth: target,
                 stripe_count: stripe_count.min(number),
                 stripe_size: self.stripe_size.get().map_or(STRIPE, |size| size.0),
                 stripe_offset: self.offset(),

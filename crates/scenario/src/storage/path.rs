@@ -34,17 +34,36 @@ pub enum Service {
     Measured(Arc<Throughput>),
 }
 
-/// How requests share a storage's bandwidth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How requests share a storage's bandwidth; for each storage target, if files are striped.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sharing {
     /// All requests get the same bandwidth, as connections over a link do.
     Fair,
     /// Requests are served in order of arrival: the bytes of `in_flight` requests arrive at once, and others wait until it is their
     /// turn. Small requests beside large ones then get little more than one turn for each of theirs.
     InOrder {
-        /// Number of requests whose bytes arrive at once.
-        in_flight: u32,
+        /// Number of requests whose bytes arrive at once; `None`: as many as reach the full bandwidth.
+        in_flight: Option<u32>,
     },
+    /// Clients take turns. A client, which is a job copy on a node, has a queue of its own in order of arrival, and the next turn is that
+    /// of the client whose last turn began longest ago.
+    RoundRobin {
+        /// Number of turns that are served at once; `None`: as many as reach the full bandwidth.
+        in_flight: Option<u32>,
+        /// Bytes of a request that are served in a turn; the rest waits at its place in its client's queue [B]. May be infinite.
+        piece: f64,
+    },
+}
+
+impl Sharing {
+    /// Returns the bytes that are served in a turn of a client [B], if clients take turns.
+    #[must_use]
+    pub fn piece(self) -> Option<f64> {
+        match self {
+            Sharing::Fair | Sharing::InOrder { .. } => None,
+            Sharing::RoundRobin { piece, .. } => Some(piece),
+        }
+    }
 }
 
 /// I/O queues from each node to a shared target, as in NVMe over fabrics. All requests of a worker go through the
@@ -159,6 +178,29 @@ impl RequestPath {
     pub fn most_over(&self, seconds: f64) -> f64 {
         let sustained = self.bandwidth.most();
         self.burst.map_or(sustained, |burst| burst.most_over(sustained, seconds))
+    }
+
+    /// Returns the number of requests that the storage, or each of its targets, serves at once; `None` if it serves all. Unless it is set,
+    /// as many as reach the full bandwidth, which is that of a burst if there is one, over NICs of `nic` [B/s] if the storage is remote.
+    #[must_use]
+    pub fn in_flight(&self, nic: f64) -> Option<u32> {
+        let (Sharing::InOrder { in_flight } | Sharing::RoundRobin { in_flight, .. }) = self.sharing
+        else {
+            return None;
+        };
+        let nic = if self.is_remote() { nic } else { f64::INFINITY };
+        let queue = self.queues.map_or(f64::INFINITY, |of| of.bandwidth);
+        let most_of_one = self.per_stream.min(queue).min(nic);
+        let needed = match (self.targets, self.burst) {
+            (Some(targets), _) => {
+                Bandwidth::Fixed(targets.bandwidth).transfers_for_most(most_of_one)
+            }
+            (None, Some(burst)) => {
+                Bandwidth::Fixed(burst.bandwidth).transfers_for_most(most_of_one)
+            }
+            (None, None) => self.bandwidth.transfers_for_most(most_of_one),
+        };
+        Some(in_flight.unwrap_or(needed))
     }
 
     /// Returns the maximum bandwidth of a request of `bytes` bytes while no other request is in progress [B/s]: the minimum of

@@ -2,15 +2,15 @@
 
 use super::tier::{self, CacheSettings, Tier};
 use super::{
-    Bandwidth, Burst, ReadCpu, RequestPath, Sharing, Storage, Written, file_server, local_disk,
-    measured, memory, nvme_of, object_store, parallel_fs,
+    Bandwidth, ReadCpu, RequestPath, Storage, Written, file_server, local_disk, measured, memory,
+    nvme_of, object_store, parallel_fs,
 };
 use crate::Distribution;
 use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::{Field, List, Named};
-use crate::number::{Amount, Count, Positive};
+use crate::number::{Amount, Positive};
 use crate::role::Role;
 use forebay_model::units;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -146,48 +146,6 @@ pub(super) fn time_or_none(
     match field.given() {
         Some((at, time)) => time.resolve(check, at),
         None => Some(Distribution::Constant(0.0)),
-    }
-}
-
-/// How requests share the bandwidth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Order {
-    /// Requests are served in order of arrival, `in_flight` at once.
-    InOrder,
-    /// All requests get the same bandwidth.
-    Fair,
-}
-
-/// Number of requests that are served at once.
-pub(super) type InFlight = Count<1, 65_536>;
-
-/// Returns how requests share the bandwidth, by the keys `service` and `in_flight`; `usual` is the default of `service`, and
-/// `needed` that of `in_flight`.
-pub(super) fn sharing(
-    check: Check<'_>,
-    (service, in_flight): (&Field<Order>, &Field<InFlight>),
-    (usual, needed): (Order, u32),
-) -> Sharing {
-    match (service.get().copied().unwrap_or(usual), in_flight.given()) {
-        (Order::InOrder, given) => {
-            Sharing::InOrder { in_flight: given.map_or(needed, |(_, number)| number.small()) }
-        }
-        (Order::Fair, None) => Sharing::Fair,
-        (Order::Fair, Some((at, _))) => {
-            let what = "requests that share fairly do not wait for each other";
-            check.wrong(at, what, "write `service = \"in-order\"`, or leave out `in_flight`");
-            Sharing::Fair
-        }
-    }
-}
-
-/// Returns the number of requests that are served at once unless it is set: as many as reach the full bandwidth, which is that of a
-/// burst if there is one.
-pub(super) fn in_flight(bandwidth: &Bandwidth, burst: Option<Burst>, per_stream: f64) -> u32 {
-    match burst {
-        Some(burst) => Bandwidth::Fixed(burst.bandwidth).transfers_for_most(per_stream),
-        None => bandwidth.transfers_for_most(per_stream),
     }
 }
 

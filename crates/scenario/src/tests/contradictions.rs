@@ -58,6 +58,20 @@ fn contradictory_settings_are_reported() {
             "`service = \"in-order\"`",
         ),
         (
+            "operations = \"100000 /s\"",
+            "operations = \"100000 /s\"\nservice = \"in-order\"\npiece = ^\"64 kB\"",
+            "storage.hpctmp.file-server.piece",
+            "only clients that take turns are served in pieces",
+            "`service = \"round-robin\"`",
+        ),
+        (
+            "operations = \"100000 /s\"",
+            "operations = \"100000 /s\"\nservice = \"round-robin\"\npiece = ^\"100 B\"",
+            "storage.hpctmp.file-server.piece",
+            "storages serve at least a sector at once",
+            "\"512 B\"",
+        ),
+        (
             "operations = \"100000 /s\"\n",
             "operations = \"100000 /s\"\n[storage.arm.local-disk]\nbandwidth = \"1 GB/s\"\nseek = \"8 ms\"\nin_flight = ^2\n",
             "storage.arm.local-disk.in_flight",

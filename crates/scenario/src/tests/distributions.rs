@@ -58,7 +58,7 @@ fn file_server_memory_and_local_disk_storages_are_parsed() {
     assert_eq!(scenario.storage[1].path, memory);
     let disk = RequestPath {
         bandwidth: Bandwidth::ByTransfers([1e9, 1.8e9].into()),
-        sharing: Sharing::InOrder { in_flight: 2 },
+        sharing: Sharing::InOrder { in_flight: None },
         ..RequestPath::unlimited(Location::Node, Access::Cold)
     };
     assert_eq!(scenario.storage[2].path, disk);

@@ -213,7 +213,8 @@ impl Loaders {
     fn move_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let Range { worker: w, bytes, number, way, last, .. } = self.fetches.ranges[r];
         let mount = &self.loaders[self.workers[w].loader].mount;
-        let (group, service) = (mount.way(&mut env.network, way), mount.service);
+        let (group, service) = (mount.way(&mut env.network, way), mount.service_on(way));
+        let client = self.storages.clients[self.workers[w].loader];
         let range = &mut self.fetches.ranges[r];
         range.state = State::Bytes;
         range.parts = service.parts(group.is_some());
@@ -224,7 +225,7 @@ impl Loaders {
         self.note_fetch(env, w, Cause::Transfer);
         let activity = ActivityId::Range(r);
         if let Some(group) = group {
-            self.start_transfer(env, service, Turn { activity, group, bytes });
+            self.start_transfer(env, service, Turn { activity, client, group, bytes });
         }
         match service {
             ServiceModel::None | ServiceModel::Turns(_) => {}
@@ -240,11 +241,13 @@ impl Loaders {
     /// Ends a part of the transfer of range `r`.
     pub(crate) fn end_range_transfer(&mut self, env: &mut Env, r: RangeId) {
         let range = &mut self.fetches.ranges[r];
-        range.parts -= 1;
-        if range.parts == 0 {
-            let w = range.worker;
-            let service = self.loaders[self.workers[w].loader].mount.service;
-            self.end_turn(env, service, ActivityId::Range(r));
+        if range.parts > 1 {
+            range.parts -= 1;
+            return;
+        }
+        let (w, way) = (range.worker, range.way);
+        let service = self.loaders[self.workers[w].loader].mount.service_on(way);
+        if self.end_turn(env, service, ActivityId::Range(r)) {
             self.fetches.of[w].moving -= 1;
             self.note_fetch(env, w, Cause::Latency);
             self.finish_range(env, r);

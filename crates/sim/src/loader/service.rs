@@ -10,19 +10,21 @@ use super::loaders::Loaders;
 use super::worker::Phase;
 use crate::env::{ActivityId, Delay, Env, Event, broken};
 use crate::ids::{DiskHeadId, Ids, LimiterId, RangeId, RouteId, StationId, TableId, WorkerId};
-use crate::storage::{Mount, ServiceModel, Spot, Turn};
+use crate::storage::{ServiceModel, Spot, Turn};
 
 impl Loaders {
     /// Sends the current request of worker `w` to the storage's service model. The request ends when it has been served and its
     /// bytes have arrived over the network. Returns true if the sample is complete.
     pub(super) fn ask_service(&mut self, env: &mut Env, w: WorkerId) -> bool {
-        let Mount { service, group, .. } = *self.mount_of(w);
+        let (mount, way) = (self.mount_of(w), self.workers[w].location.way);
+        let (service, group) = (mount.service_on(way), mount.way(&mut env.network, way));
         let worker = &mut self.workers[w];
         let (bytes, activity) = (worker.request, ActivityId::Worker(w));
+        let client = self.storages.clients[worker.loader];
         worker.parts = service.parts(group.is_some());
         self.enter(env, w, Phase::Served, Cause::Transfer);
         if let Some(group) = group {
-            self.start_transfer(env, service, Turn { activity, group, bytes });
+            self.start_transfer(env, service, Turn { activity, client, group, bytes });
         }
         match service {
             ServiceModel::None | ServiceModel::Turns(_) => {}
@@ -44,22 +46,30 @@ impl Loaders {
         }
     }
 
-    /// Ends the turn of `activity`, a request to a storage with this model of service, if it serves in order of arrival.
-    pub(super) fn end_turn(&mut self, env: &mut Env, service: ServiceModel, activity: ActivityId) {
-        if let ServiceModel::Turns(turns) = service {
-            self.storages.turns[turns].end(env, activity);
+    /// Ends the turn of `activity`, a request to a storage with this model of service, if requests have turns there. Returns whether all
+    /// bytes of the request have been transferred.
+    pub(super) fn end_turn(
+        &mut self,
+        env: &mut Env,
+        service: ServiceModel,
+        activity: ActivityId,
+    ) -> bool {
+        match service {
+            ServiceModel::Turns(turns) => self.storages.turns[turns].end(env, activity),
+            _ => true,
         }
     }
 
     /// Ends one part of the request of worker `w`; returns true if the sample is complete.
     pub(super) fn end_part(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
-        worker.parts = worker.parts.saturating_sub(1);
-        if worker.parts > 0 {
+        if worker.parts > 1 {
+            worker.parts -= 1;
             return false;
         }
-        self.end_turn(env, self.mount_of(w).service, ActivityId::Worker(w));
-        self.end_transfer(env, w)
+        let way = worker.location.way;
+        let service = self.mount_of(w).service_on(way);
+        self.end_turn(env, service, ActivityId::Worker(w)) && self.end_transfer(env, w)
     }
 }
 
@@ -87,7 +97,12 @@ impl Loaders {
         let whole = worker.request <= self.loaders[worker.loader].source.most;
         let issued = matches!(
             worker.phase,
-            Phase::Opening | Phase::Refused | Phase::Latency | Phase::Transfer | Phase::Request
+            Phase::Opening
+                | Phase::Refused
+                | Phase::Latency
+                | Phase::Transfer
+                | Phase::Request
+                | Phase::Served
         );
         let held = worker.origin.is_storage() && whole && issued;
         held.then(|| self.slots_of(w, worker.location.way)).flatten()

@@ -18,8 +18,8 @@ use forebay_model::cache::Cache;
 
 use crate::env::{ActivityId, Env};
 use crate::ids::{
-    ByteBucketId, CacheId, DatasetId, DiskHeadId, HoldersId, IdVec, LimiterId, PageCacheId,
-    TableId, TurnsId,
+    ByteBucketId, CacheId, DatasetId, DiskHeadId, HoldersId, IdVec, LimiterId, LoaderId,
+    PageCacheId, TableId, TurnsId,
 };
 
 pub(crate) use background::{Background, Endless, Load};
@@ -34,7 +34,7 @@ pub(crate) use sizes::Sizes;
 pub(crate) use source::{ShardCursor, Source};
 pub(crate) use staging::{Conversion, Files, Staging, Stagings};
 pub(crate) use table::Table;
-pub(crate) use turns::{Turn, Turns};
+pub(crate) use turns::{StorageClient, Turn, Turns};
 
 /// The tables of all storages.
 #[derive(Debug, Default)]
@@ -55,6 +55,8 @@ pub(crate) struct Storages {
     pub(crate) tables: IdVec<TableId, Table>,
     pub(crate) disk_heads: IdVec<DiskHeadId, DiskHead>,
     pub(crate) turns: IdVec<TurnsId, Turns>,
+    /// The client of storages that each loader reads for.
+    pub(crate) clients: IdVec<LoaderId, StorageClient>,
     /// Token buckets of storages that give bursts.
     pub(crate) buckets: IdVec<ByteBucketId, ByteBucket>,
 }

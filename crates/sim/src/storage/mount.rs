@@ -42,7 +42,8 @@ pub(crate) enum ServiceModel {
     Table(TableId),
     /// The storage is modelled by a disk head.
     DiskHead(DiskHeadId),
-    /// The storage consists of links only, over which requests pass in order of arrival.
+    /// The storage consists of links only, and requests wait for their turn. With storage targets, this is the queue of the first one, and
+    /// those of the others follow.
     Turns(TurnsId),
 }
 
@@ -126,6 +127,17 @@ impl Mount {
         self.cpu != ReadCpu::default() || self.alone != 0.0
     }
 
+    /// Returns the model of service of a request on route number `way`.
+    #[inline]
+    pub(crate) fn service_on(&self, way: u32) -> ServiceModel {
+        match (self.service, self.routes.as_deref()) {
+            (ServiceModel::Turns(of), Some(Routes::Striped(striped))) => {
+                ServiceModel::Turns(of + striped.first_target(way))
+            }
+            (service, _) => service,
+        }
+    }
+
     /// Returns the route of the bytes; if there are several routes, the one with number `way`.
     #[inline]
     pub(crate) fn way(&self, network: &mut Network<ActivityId>, way: u32) -> Option<GroupId> {
@@ -161,8 +173,7 @@ impl Striped {
 
     fn route(&self, network: &mut Network<ActivityId>, way: u32) -> GroupId {
         let make = || {
-            let (first, serving) =
-                (way / self.targets.stripe_count, way % self.targets.stripe_count + 1);
+            let (first, serving) = (self.first_target(way), way % self.targets.stripe_count + 1);
             let stripe = |i: u32| Use {
                 link: self.links[(first + i) as usize % self.links.len()],
                 per_unit: 1.0 / f64::from(serving),
@@ -171,6 +182,11 @@ impl Striped {
             network.group(Demand { route, weight: 1.0, cap: self.cap })
         };
         *self.made.borrow_mut().entry(way).or_insert_with(make)
+    }
+
+    /// Returns the number of the first target on route number `way`.
+    fn first_target(&self, way: u32) -> u32 {
+        way / self.targets.stripe_count
     }
 
     /// Returns the number of the route that request number `request` of `file` takes, for `bytes` bytes.

@@ -1,65 +1,187 @@
-//! A storage that serves requests in order of arrival: the bytes of a few are transferred at once, and others wait for their turn.
+//! A storage whose requests wait for their turn: the bytes of a few are transferred at once. Turns come in order of arrival, or the
+//! clients of the storage take turns.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use forebay_engine::fluid::GroupId;
 
 use crate::env::{ActivityId, Env};
+use crate::ids::JobId;
 
-/// A request for bytes that a storage serves in turn.
+/// A client of a storage: a job copy on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StorageClient {
+    pub(crate) job: JobId,
+    /// Number of the node among those of the job copy.
+    pub(crate) node: u32,
+}
+
+/// A request for bytes that waits for its turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
     pub(crate) activity: ActivityId,
+    pub(crate) client: StorageClient,
     /// Route of the bytes.
     pub(crate) group: GroupId,
+    /// Bytes that no turn has begun to serve [B].
     pub(crate) bytes: f64,
 }
 
-/// The requests at a storage that serves them in order of arrival.
+/// The requests at a storage where they wait for their turn.
 #[derive(Debug)]
 pub(crate) struct Turns {
     /// Number of requests that are served at once.
     at_once: usize,
-    /// Activities whose bytes are being transferred.
-    served: Vec<ActivityId>,
-    /// Requests that wait, in order of arrival.
-    waiting: VecDeque<Turn>,
+    /// Bytes of a request that are served in a turn [B]; infinite if it is served as a whole.
+    piece: f64,
+    /// Number of requests so far.
+    arrived: u64,
+    /// Requests whose bytes are being transferred.
+    served: Vec<Arrived>,
+    waiting: Waiting,
+}
+
+/// A request, and its number in order of arrival.
+#[derive(Debug, Clone, Copy)]
+struct Arrived {
+    number: u64,
+    turn: Turn,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    /// The next turn is that of the request that came first.
+    InOrder(Arrivals),
+    /// The next turn is that of the client whose last turn began longest ago.
+    RoundRobin(Clients),
+}
+
+/// Requests in order of arrival.
+#[derive(Debug, Default)]
+struct Arrivals(VecDeque<Arrived>);
+
+/// The requests of each client, in order of arrival.
+#[derive(Debug, Default)]
+struct Clients {
+    /// For each client, the number of its last turn and its requests.
+    queues: BTreeMap<StorageClient, (u64, Arrivals)>,
+    /// Clients with requests, by the number of their last turn.
+    next: BTreeSet<(u64, StorageClient)>,
+    /// Number of turns so far.
+    begun: u64,
 }
 
 impl Turns {
-    /// Returns a storage without requests that serves `at_once` of them at once.
-    pub(crate) fn new(at_once: u32) -> Turns {
-        Turns { at_once: at_once as usize, served: Vec::new(), waiting: VecDeque::new() }
+    /// Returns a storage without requests that serves `at_once` of them at once: in order of arrival, or, if `piece` is set, in turns
+    /// of its clients of so many bytes [B].
+    pub(crate) fn new(at_once: u32, piece: Option<f64>) -> Turns {
+        Turns {
+            at_once: at_once as usize,
+            piece: piece.unwrap_or(f64::INFINITY),
+            arrived: 0,
+            served: Vec::new(),
+            waiting: match piece {
+                None => Waiting::InOrder(Arrivals::default()),
+                Some(_) => Waiting::RoundRobin(Clients::default()),
+            },
+        }
     }
 
     /// Adds a request; its transfer begins now or when it is its turn.
     pub(crate) fn ask(&mut self, env: &mut Env, turn: Turn) {
-        self.waiting.push_back(turn);
+        self.waiting.add(Arrived { number: self.arrived, turn });
+        self.arrived += 1;
         self.serve(env);
     }
 
-    /// Ends the turn of `activity`, whose bytes have been transferred.
-    pub(crate) fn end(&mut self, env: &mut Env, activity: ActivityId) {
-        if let Some(place) = self.served.iter().position(|of| *of == activity) {
-            self.served.swap_remove(place);
-        }
+    /// Ends the turn of `activity`. Returns whether all bytes of its request have been transferred; otherwise the rest waits for another
+    /// turn.
+    pub(crate) fn end(&mut self, env: &mut Env, activity: ActivityId) -> bool {
+        let place = self.served.iter().position(|of| of.turn.activity == activity);
+        let ended = place.map(|place| self.served.swap_remove(place));
+        let rest = ended.filter(|of| of.turn.bytes > 0.0);
+        rest.into_iter().for_each(|of| self.waiting.add(of));
         self.serve(env);
+        rest.is_none()
     }
 
     /// Removes the requests of each activity for which `is` returns true, and whose transfers have been cancelled.
     pub(crate) fn forget(&mut self, env: &mut Env, is: impl Fn(&ActivityId) -> bool) {
-        self.served.retain(|activity| !is(activity));
-        self.waiting.retain(|turn| !is(&turn.activity));
+        self.served.retain(|of| !is(&of.turn.activity));
+        self.waiting.retain(|of| !is(&of.turn.activity));
         self.serve(env);
     }
 
     /// Begins the transfers of the requests whose turn it is.
     fn serve(&mut self, env: &mut Env) {
         while self.served.len() < self.at_once
-            && let Some(Turn { activity, group, bytes }) = self.waiting.pop_front()
+            && let Some(mut of) = self.waiting.next()
         {
-            self.served.push(activity);
-            env.network.start(env.now, group, bytes, activity);
+            let Turn { activity, group, bytes, .. } = of.turn;
+            // Half a byte of slack, because differences of sizes are rounded.
+            let piece = if bytes < self.piece + 0.5 { bytes } else { self.piece };
+            of.turn.bytes -= piece;
+            self.served.push(of);
+            env.network.start(env.now, group, piece, activity);
         }
+    }
+}
+
+impl Waiting {
+    fn add(&mut self, request: Arrived) {
+        match self {
+            Waiting::InOrder(all) => all.add(request),
+            Waiting::RoundRobin(clients) => clients.add(request),
+        }
+    }
+
+    fn next(&mut self) -> Option<Arrived> {
+        match self {
+            Waiting::InOrder(all) => all.0.pop_front(),
+            Waiting::RoundRobin(clients) => clients.next(),
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Arrived) -> bool) {
+        match self {
+            Waiting::InOrder(all) => all.0.retain(keep),
+            Waiting::RoundRobin(clients) => clients.retain(keep),
+        }
+    }
+}
+
+impl Arrivals {
+    /// Adds a request, or the rest of one, at its place.
+    fn add(&mut self, request: Arrived) {
+        let place = self.0.partition_point(|of| of.number < request.number);
+        self.0.insert(place, request);
+    }
+}
+
+impl Clients {
+    fn add(&mut self, request: Arrived) {
+        let client = request.turn.client;
+        let (last, queue) = self.queues.entry(client).or_default();
+        queue.add(request);
+        self.next.insert((*last, client));
+    }
+
+    fn next(&mut self) -> Option<Arrived> {
+        let (_, client) = self.next.pop_first()?;
+        let (last, queue) = self.queues.get_mut(&client)?;
+        let request = queue.0.pop_front()?;
+        self.begun += 1;
+        *last = self.begun;
+        if !queue.0.is_empty() {
+            self.next.insert((*last, client));
+        }
+        Some(request)
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Arrived) -> bool) {
+        for (_, queue) in self.queues.values_mut() {
+            queue.0.retain(&keep);
+        }
+        self.next.retain(|(_, client)| !self.queues[client].1.0.is_empty());
     }
 }

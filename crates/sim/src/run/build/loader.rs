@@ -15,7 +15,7 @@ use crate::loader::{
     Caches, Draw, Features, Lineage, LoaderGpus, LoaderPlace, LoaderProgress, LoaderRun,
     LoaderStages, Pacing, StageRun, Team, Waiters, Work, Worker,
 };
-use crate::storage::{Mount, Routes, ShardCursor, Source};
+use crate::storage::{Mount, Routes, ShardCursor, Source, StorageClient};
 
 /// Returns whether each sample is a file of its own that one request fetches as a whole.
 fn is_plain(dataset: &Dataset) -> bool {
@@ -74,6 +74,7 @@ impl Builder<'_> {
             }),
         };
         self.parts.loaders.loaders.push(loader);
+        self.parts.loaders.storages.clients.push(StorageClient { job: copy.number, node });
         let track = self.track(process, || "queue".to_owned());
         self.parts.loaders.level_tracks.push(track);
         cores

@@ -223,15 +223,22 @@ impl Builder<'_> {
         Backend { station, link, write, targets, limiter, service }
     }
 
-    /// Adds the turns of a storage whose links serve requests in order of arrival; returns no model of service for others.
+    /// Adds the turns of a storage where requests wait for them, or of each of its targets; returns no model of service for others.
     fn turns(&mut self, model: &StorageModel) -> ServiceModel {
-        match model.path.sharing {
-            Sharing::InOrder { in_flight } if model.most().is_finite() => {
-                let turns = &mut self.parts.loaders.storages.turns;
-                ServiceModel::Turns(turns.push(Turns::new(in_flight)))
-            }
-            Sharing::InOrder { .. } | Sharing::Fair => ServiceModel::None,
+        let number = match model.path.targets {
+            Some(targets) => targets.number,
+            None => u32::from(model.most().is_finite()),
+        };
+        let in_flight = model.path.in_flight(self.scenario.cluster.data_nic());
+        let Some(in_flight) = in_flight.filter(|_| number > 0) else {
+            return ServiceModel::None;
+        };
+        let turns = &mut self.parts.loaders.storages.turns;
+        let first = turns.next_id();
+        for _ in 0..number {
+            turns.push(Turns::new(in_flight, model.path.sharing.piece()));
         }
+        ServiceModel::Turns(first)
     }
 
     /// Adds a disk head.
@@ -355,8 +362,8 @@ impl StorageModel<'_> {
     ///
     /// Links may be so slow that the time per byte cannot be reduced by the whole core time per byte. Then the latency is
     /// reduced by the missing part. But if the latency is too short for that, or if the core time is more than half of the time
-    /// per byte, the transfer keeps a core busy while it lasts instead. If one reader fills a storage that serves in order of arrival,
-    /// only the second of these counts: the storage does not wait for cores between requests.
+    /// per byte, the transfer keeps a core busy while it lasts instead. If one reader fills a storage where requests wait for their
+    /// turn, only the second of these counts: the storage does not wait for cores between requests.
     pub(in crate::run) fn take_cpu(&mut self, size: f64) -> Rest {
         let cpu = self.path.cpu;
         if cpu == ReadCpu::default() {
@@ -369,8 +376,7 @@ impl StorageModel<'_> {
             fixed = 0.0;
         }
         let least = 1.0 / self.peak();
-        let in_order = matches!(self.path.sharing, Sharing::InOrder { .. });
-        let waits_in_turn = in_order && per_byte <= least;
+        let waits_in_turn = self.path.sharing != Sharing::Fair && per_byte <= least;
         // `missing` is the part of a core's time per byte that cannot be taken out of the transfer time, because the links are
         // too slow for that.
         let (alone, missing) = (per_byte.max(least), least - (per_byte.max(least) - cpu.per_byte));
