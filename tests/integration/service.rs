@@ -1,5 +1,6 @@
 //! The order in which storages serve reads of different size, compared with closed forms.
 
+use forebay::law::MixedReaders;
 use forebay::report::Outcome;
 
 use super::runs::{simulate, within, written};
@@ -292,5 +293,25 @@ fn live_and_simulated_clients_take_the_same_turns() {
         };
         within(ratio("run"), expected, 0.02, &format!("simulated, {keys}"));
         within(ratio("live"), expected, 0.2, &format!("live, {keys}"));
+    }
+}
+
+#[test]
+fn mixed_readers_get_what_the_law_of_the_calibration_says() {
+    // System: one reader of 10 kB files beside three or six of 100 kB files whose sizes vary by 10 %, one to seven requests at once. Expectation: what
+    // the law says by which a calibration finds this number.
+    let sizes = [
+        ("dataset.large.sample_size", r#"{ uniform = { low = "90 kB", high = "110 kB" } }"#),
+        ("dataset.small.sample_size", r#"{ uniform = { low = "9 kB", high = "11 kB" } }"#),
+    ];
+    for large in [3, 6] {
+        for at_once in 1..=7 {
+            let number = large.to_string();
+            let readers = ("job.large.loader.tf-queue.threads", number.as_str());
+            let keys = format!("service = \"in-order\", in_flight = {at_once}");
+            let found = f64::from(large) * ratio(KINDS[0], &keys, &[readers, sizes[0], sizes[1]]);
+            let law = MixedReaders { large, size: 0.1 }.small_per_large(at_once);
+            within(found, law, 0.03, &format!("{large} readers, {at_once} at once"));
+        }
     }
 }

@@ -23,6 +23,7 @@ mod laws;
 mod learners;
 mod others;
 mod ranges;
+mod service;
 mod shape;
 mod sizes;
 mod solve;
@@ -130,6 +131,12 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
             |s| format!("{}/", s.label("access")),
             "",
             |group| burst::burst(group, DRAWS),
+        ),
+        service: fits(
+            &of("service"),
+            |s| format!("{}/", s.label("access")),
+            "",
+            |group| service::service(group, DRAWS),
         ),
         decode: fits(&decode, decode_key, "0", |group| laws::decode(group, DRAWS)),
         step: steps(&step),

@@ -8,7 +8,7 @@ use super::{
     BurstProbe, BurstSettings, CacheProbe, CacheSettings, ClockProbe, ClockSettings,
     CollectiveProbe, CollectiveSettings, CopyProbe, CopySettings, DecodeProbe, DecodeSettings,
     DeviceName, HostProbe, HostSettings, Limits, Probe, ProbeError, QueueProbe, QueueSettings,
-    ReadProbe, ReadSettings, StepProbe, StepSettings,
+    ReadProbe, ReadSettings, ServiceProbe, ServiceSettings, StepProbe, StepSettings,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -38,6 +38,8 @@ pub struct Plan {
     pub queue: Option<QueueSettings>,
     /// Reads without a pause until the throughput falls, for the token bucket of a storage (default: not measured).
     pub burst: Option<BurstSettings>,
+    /// Reads small requests beside large ones, for the order in which a storage serves them (default: not measured).
+    pub service: Option<ServiceSettings>,
     /// Times reads of files (default: not measured).
     pub read: Option<ReadSettings>,
     /// Times the decoding of images (default: not measured).
@@ -141,7 +143,8 @@ impl Plan {
         let read = plan.read.as_ref().and_then(ReadSettings::problem);
         let decode = || plan.decode.as_ref().and_then(DecodeSettings::problem);
         let copy = || plan.copy.as_ref().and_then(CopySettings::problem);
-        if let Some(problem) = read.or_else(decode).or_else(copy) {
+        let service = || plan.service.as_ref().and_then(ServiceSettings::problem);
+        if let Some(problem) = read.or_else(decode).or_else(copy).or_else(service) {
             return Err(refuse(problem));
         }
         Ok(plan)
@@ -170,6 +173,9 @@ impl Plan {
         }
         if let Some(settings) = &self.burst {
             probes.push(Box::new(BurstProbe::new(settings)));
+        }
+        if let Some(settings) = &self.service {
+            probes.push(Box::new(ServiceProbe::new(settings)));
         }
         if let Some(settings) = &self.read {
             probes.push(Box::new(ReadProbe::new(settings, data.map(Path::to_owned))?));
@@ -260,5 +266,10 @@ mod tests {
         assert!(refused("budget = \"1 s\"\n[trials]\nat_least = 0").contains("1 to 65536"));
         let few = refused("budget = \"1 s\"\n[trials]\nat_most = 3");
         assert!(few.contains("trials.at_most (3) is less than trials.at_least (6)"), "{few}");
+        let service = |keys: &str| refused(&format!("budget = \"1 s\"\n[service]\n{keys}"));
+        let alike = service("disk = \"4 MiB\"\nsmall = \"300 KiB\"");
+        assert!(alike.contains("write at most half of `large`"), "{alike}");
+        let few = service("disk = \"1 MiB\"");
+        assert!(few.contains("service.disk") && few.contains("2457600 B"), "{few}");
     }
 }

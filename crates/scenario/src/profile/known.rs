@@ -34,6 +34,7 @@ const BURST: &[LawParameter] = &[
     must("bucket", "B"),
     may("refill", "B/s"),
 ];
+const SERVICE: &[LawParameter] = &[must("in_flight", "1")];
 const DECODE: &[LawParameter] =
     &[must("fixed", "core-s"), must("per_byte", "core-s/B"), must("per_pixel", "core-s")];
 const STEP: &[LawParameter] =
@@ -51,6 +52,7 @@ pub(super) fn of(kind: &str) -> &'static [LawParameter] {
     match kind {
         "read" => READ,
         "burst" => BURST,
+        "service" => SERVICE,
         "decode" => DECODE,
         "step" => STEP,
         "queue" => QUEUE,

@@ -69,6 +69,10 @@ pub struct Profile {
     /// then the `sustained` bandwidth [B/s]; `refill` is what an idle bucket gains per second [B/s].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub burst: BTreeMap<String, Fit>,
+    /// Order of service of storages, by the kind of access of [`Profile::read`]: `in_flight`, the number of requests that are served at once,
+    /// in order of arrival; [`SERVED_ALL`] if all share the bandwidth fairly.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub service: BTreeMap<String, Fit>,
     /// Page cache, by the policy that explains which files it kept: `lru`, `random`, `minio` (several if they
     /// explain it equally well, `any` if it kept all files that were read), with its `size` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -88,6 +92,9 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub throughput: BTreeMap<String, ThroughputTable>,
 }
+
+/// Value of `in_flight` of [`Profile::service`] where no request waits for others.
+pub const SERVED_ALL: f64 = 64.0;
 
 /// Where the parameters come from.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -210,6 +217,7 @@ impl Profile {
         let mut all: Vec<(Vec<String>, &Fit)> = Vec::new();
         all.extend(self.read.iter().map(|(name, fit)| (path(&["read", name]), fit)));
         all.extend(self.burst.iter().map(|(name, fit)| (path(&["burst", name]), fit)));
+        all.extend(self.service.iter().map(|(name, fit)| (path(&["service", name]), fit)));
         all.extend(self.decode.iter().map(|(name, fit)| (path(&["decode", name]), fit)));
         let mut deep = |kind: &str, fits| {
             let fits: &BTreeMap<String, BTreeMap<String, Fit>> = fits;
@@ -240,6 +248,7 @@ impl Profile {
         match names[..] {
             ["read", name] => self.read.get_mut(name),
             ["burst", name] => self.burst.get_mut(name),
+            ["service", name] => self.service.get_mut(name),
             ["decode", name] => self.decode.get_mut(name),
             ["cache", policy] => self.cache.get_mut(policy),
             ["step", outer, name] => self.step.get_mut(outer)?.get_mut(name),

@@ -4,13 +4,14 @@ use super::burst::{BurstSettings, burst};
 use super::service::{InFlight, ServiceKeys, ServiceOrder};
 use super::settings::{BandwidthSettings, CpuSettings, Kind};
 use super::tier::Tier;
-use super::{Access, Bandwidth, Burst, Location, ReadCpu, RequestPath, Service, Written};
+use super::{Access, Bandwidth, Burst, Location, ReadCpu, RequestPath, Service, Sharing, Written};
 use crate::Distribution;
 use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Positive;
+use crate::profile::SERVED_ALL;
 use crate::reading::read_law;
 use crate::role::Role;
 use forebay_model::law::ReadLaw;
@@ -55,10 +56,11 @@ pub(crate) struct LocalDisk {
     seek: Field<Positive<Time>>,
     /// How reads by loaders share the bandwidth: "in-order": in order of arrival, `in_flight` at once, as disks and throttles do;
     /// "round-robin": clients take turns, as control groups with the same weight do; "fair": all at once, with the same bandwidth for
-    /// each (default: "in-order").
+    /// each (default: as the profile says if it says the `bandwidth`, or "in-order").
     #[schemars(extend("x-role" = Role::Identity))]
     service: Field<ServiceOrder>,
-    /// Requests that are served at once, with "in-order" and "round-robin" (default: as many as reach the full bandwidth).
+    /// Requests that are served at once, with "in-order" and "round-robin" (default: as the profile says, or as many as reach the full
+    /// bandwidth).
     #[schemars(extend("x-role" = Role::Limit))]
     in_flight: Field<InFlight>,
     /// Bytes of a request that are served in a turn, with "round-robin"; its rest waits for the client's next turn (default: the whole
@@ -123,9 +125,8 @@ impl Kind for LocalDisk {
         // Warm files are read over `warm`. This path then serves the other uses of the disk, such as checkpoints.
         let asked = if access == Access::Warm { Access::Direct } else { access };
         let fit = Fitted::of(check, asked.measured(), layout);
-        let is_open =
-            !self.bandwidth.is_written() && self.burst.at.is_none() && !self.seek.is_written();
-        let measured = measured_burst(check).filter(|_| is_open && fit.is_some());
+        let is_measured = fit.is_some() && !self.bandwidth.is_written() && !self.seek.is_written();
+        let measured = measured_burst(check).filter(|_| is_measured && self.burst.at.is_none());
         let law = fit.map(|fit| fit.law);
         let latency = match self.latency.given() {
             Some((at, latency)) => latency.resolve(check, at)?,
@@ -144,9 +145,14 @@ impl Kind for LocalDisk {
             .get()
             .map_or_else(|| or_infinite(|law| law.per_stream), |given| given.0);
         let burst = burst(check, &self.burst, &bandwidth).or(measured.map(|(burst, _)| burst));
+        let service = self.service_keys();
+        let found =
+            measured_sharing(check, burst.map_or(bandwidth.most(), |of| of.bandwidth), per_stream)
+                .filter(|_| is_measured && service.written().next().is_none());
+        let written = || service.resolve(check, ServiceOrder::InOrder, f64::INFINITY);
         Some(RequestPath {
             burst,
-            sharing: self.service_keys().resolve(check, ServiceOrder::InOrder, f64::INFINITY),
+            sharing: found.unwrap_or_else(written),
             bandwidth,
             per_stream,
             latency,
@@ -273,6 +279,18 @@ fn measured_burst(check: Check<'_>) -> Option<(Burst, f64)> {
         && bandwidth.is_finite()
         && POSSIBLE.contains(&(bucket / bandwidth));
     is_possible.then_some((burst, sustained))
+}
+
+/// Returns how the profile says that direct reads share the bandwidth; `None` if it does not tell. Where one request is slower than
+/// the disk, as many are served at once as reach nine tenths of its bandwidth, which is at `most` so much [B/s].
+fn measured_sharing(check: Check<'_>, most: f64, per_stream: f64) -> Option<Sharing> {
+    let fit = check.profile?.service.get(Access::Direct.measured())?;
+    let found = fit.parameters.get("in_flight").filter(|of| of.unidentified.is_none())?.value;
+    if found >= SERVED_ALL {
+        return Some(Sharing::Fair);
+    }
+    let needed = Bandwidth::Fixed(0.9 * most).transfers_for_most(per_stream);
+    Some(Sharing::InOrder { in_flight: Some((found.round() as u32).max(needed)) })
 }
 
 /// Bounds of the time for which a full bucket lasts [s]; others are mistakes of a profile.

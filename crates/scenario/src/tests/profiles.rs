@@ -95,6 +95,32 @@ fn a_disk_has_the_token_bucket_of_the_profile_unless_the_scenario_writes_its_ban
 }
 
 #[test]
+fn a_disk_serves_reads_as_the_profile_says_unless_the_scenario_writes_it() {
+    // System: profiles that found one, two or all requests served at once, or could not tell. Expectation: so many; as many as the scenario
+    // writes; in order of arrival where nothing is known, or where the scenario describes another disk by its bandwidth.
+    let profile = |in_flight: &str| {
+        let parameter = format!("parameters.in_flight = {{ value = {in_flight}, unit = \"1\" }}");
+        format!("{}\n[service.direct]\nsamples = 12\nresidual = 0.0\n{parameter}\n", example())
+    };
+    let sharing = |keys: &str, profile: &str| {
+        let keys = format!("access = \"direct\"\n{keys}");
+        right(&[("access = \"warm\"", keys.as_str())], profile).storage[0].path.sharing
+    };
+    let in_order = |in_flight| Sharing::InOrder { in_flight };
+    let two = profile("2.0");
+    assert_eq!(sharing("", &profile("64.0")), Sharing::Fair);
+    assert_eq!(sharing("", &two), in_order(Some(2)));
+    assert_eq!(sharing("service = \"fair\"", &two), Sharing::Fair);
+    assert_eq!(sharing("in_flight = 3", &two), in_order(Some(3)));
+    assert_eq!(sharing("bandwidth = \"1 GB/s\"", &two), in_order(None));
+    let unknown = two.replace("unit = \"1\" }\n", "unit = \"1\", unidentified = \"why\" }\n");
+    assert_ne!(unknown, two);
+    assert_eq!(sharing("", &unknown), in_order(None));
+    // Nine tenths of 500 MB/s need five streams of 100 MB/s, whatever the profile found.
+    assert_eq!(sharing("per_stream = \"100 MB/s\"", &profile("1.0")), in_order(Some(5)));
+}
+
+#[test]
 fn keys_set_in_the_scenario_override_the_profile() {
     let changes = [
         ("node = {}", "node = { cores = 8, core_speed = [1.0] }"),
