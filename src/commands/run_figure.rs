@@ -159,6 +159,7 @@ fn colour_of(cause: Cause) -> Colour {
         Cause::Transfer => Colour(86, 180, 233),
         Cause::Decode => Colour(0, 158, 115),
         Cause::CpuWait => Colour(128, 206, 184),
+        Cause::Throttled => Colour(64, 118, 104),
         Cause::Order => Colour(158, 148, 20),
         Cause::Restart => Colour(240, 228, 66),
         Cause::Copy => Colour(230, 159, 0),

@@ -2,7 +2,7 @@
 
 /// Keys, and tables of keys, that `forebay live` refuses because this machine does not have such hardware and `live` does not
 /// emulate it. `*` matches any single part of the path. All other keys work in both worlds.
-pub const SIMULATED_ONLY: [&str; 36] = [
+pub const SIMULATED_ONLY: [&str; 37] = [
     "background",
     "cluster.group",
     "cluster.node.memory_bandwidth",
@@ -15,6 +15,7 @@ pub const SIMULATED_ONLY: [&str; 36] = [
     "job.after",
     "job.arrivals",
     "job.checkpoint",
+    "job.cpu_period",
     "job.cpu_quota",
     "job.decoded_cache",
     "job.failures",

@@ -49,7 +49,7 @@ impl Bound {
         }
         let of =
             |names: &[&str]| -> f64 { names.iter().filter_map(|name| run.causes.get(*name)).sum() };
-        if of(&["open", "latency", "transfer"]) >= of(&["decode", "cpu-wait"]) {
+        if of(&["open", "latency", "transfer"]) >= of(&["decode", "cpu-wait", "throttled"]) {
             Bound::Storage
         } else {
             Bound::Cores

@@ -10,6 +10,8 @@ fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
     assert!(error.abs() <= tolerance, "{what}: {value} instead of {expected} ({error:+.4})");
 }
 
+/// A quota that holds at every instant.
+const FLUID: (&str, &str) = ("job.cpu_period", "\"0 s\"");
 const FIFO: (&str, &str) = ("cluster.node.scheduling", "\"fifo\"");
 
 /// Batches of 8 samples in memory, decoded in 1 ms of core time each; the trainer takes no time.
@@ -54,7 +56,7 @@ fn threads_keep_their_cores_while_they_wait_for_memory_quota_or_lock() {
             ("job.memory_traffic", "\"1 GB/s\""),
         ];
         assert_near(&what, rate(n, c, &traffic), expected, 0.03);
-        assert_near(&what, rate(n, c, &[("job.cpu_quota", quota.as_str())]), expected, 0.03);
+        assert_near(&what, rate(n, c, &[("job.cpu_quota", quota.as_str()), FLUID]), expected, 0.03);
         let locked = format!(
             "{{ pytorch = {{ workers = {n}, worker_kind = \"thread\", gil = {:?}, decode = \"1 ms\" }} }}",
             1.0 / m
@@ -72,6 +74,7 @@ fn threads_keep_their_cores_while_they_wait_for_memory_quota_or_lock() {
         ("cluster.node.cores", "1"),
         ("cluster.share_nodes", "true"),
         ("job.j.cpu_quota", "0.5"),
+        ("job.j.cpu_period", "\"0 s\""),
     ];
     let plain = WORKERS.map(|(key, value)| match key.strip_prefix("job.") {
         Some(of) => (format!("job.j.{of}"), value),
@@ -138,7 +141,7 @@ fn training_threads_queue_for_cores_with_each_other_and_with_the_loader() {
         assert_near(&what, trained(threads, cores, &[]), expected, 1e-9);
     }
     // A quota of half of the cores in use doubles the step; the work of one thread stays the time of a step.
-    assert_near("quota", trained(4, "8", &[("job.cpu_quota", "2")]), 6e-3, 1e-6);
+    assert_near("quota", trained(4, "8", &[("job.cpu_quota", "2"), FLUID]), 6e-3, 1e-6);
     // Two jobs that train with two threads each on two cores take turns.
     let shared = [("job.copies", "2"), ("cluster.share_nodes", "true")];
     assert_near("two jobs", trained(2, "2", &shared), 6e-3, 0.01);

@@ -29,7 +29,7 @@ fn stall(outcome: &Outcome, cause: Cause) -> f64 {
 }
 
 /// Returns the error message for the base scenario with some keys changed.
-fn refusal(changes: &[(&str, &str)]) -> String {
+pub(crate) fn refusal(changes: &[(&str, &str)]) -> String {
     let file = ScenarioFile::parse("test.toml", base()).expect("TOML");
     let overrides: Vec<Override> = changes
         .iter()
@@ -306,10 +306,17 @@ fn hardware_threads_add_less_throughput_than_cores() {
 fn a_cpu_quota_limits_only_its_job() {
     // System: 8 threads on 16 cores. Expectation: as many samples per millisecond as the quota has cores; two
     // jobs on the node have a quota each.
+    let at_every_instant = ("job.cpu_period", "\"0 s\"");
     for (quota, expected) in [("3.5", 3.5), ("0.25", 0.25), ("8", 8.0), ("12", 8.0)] {
-        assert_near(quota, threads(8, 16, &[("job.cpu_quota", quota)]), expected * 1e3, 0.03);
+        let keys = [("job.cpu_quota", quota), at_every_instant];
+        assert_near(quota, threads(8, 16, &keys), expected * 1e3, 0.03);
     }
-    let two = [("job.cpu_quota", "3.5"), ("job.copies", "2"), ("cluster.share_nodes", "true")];
+    let two = [
+        ("job.cpu_quota", "3.5"),
+        at_every_instant,
+        ("job.copies", "2"),
+        ("cluster.share_nodes", "true"),
+    ];
     assert_near("two jobs", threads(8, 16, &two), 3.5e3, 0.03);
     let tight = [&two[..], &[("job.cpu_quota", "12")]].concat();
     assert_near("two jobs on few cores", threads(8, 4, &tight), 2e3, 0.03);
@@ -318,10 +325,12 @@ fn a_cpu_quota_limits_only_its_job() {
         SYNTHETIC,
         ("job.model.device", "{ cpu = { threads = 4 } }"),
         ("job.cpu_quota", "2"),
+        at_every_instant,
         ("job.model.step", "\"3 ms\""),
     ];
     assert_near("training", step(&train), 6e-3, 1e-6);
-    let launch = [SYNTHETIC, (LAUNCH, "{ work = \"3 ms\", threads = 4 }"), ("job.cpu_quota", "2")];
+    let launches = (LAUNCH, "{ work = \"3 ms\", threads = 4 }");
+    let launch = [SYNTHETIC, launches, ("job.cpu_quota", "2"), at_every_instant];
     assert_near("launches", step(&launch), 6e-3, 1e-6);
     assert!(refusal(&[("job.cpu_quota", "0.001")]).contains("less than the smallest quota"));
 }
@@ -402,10 +411,11 @@ fn cpu_bottleneck_reports_distinguish_gil_quota_memory_and_cores() {
     let (locked, free) = (loader("gil = 0.8"), loader("gil = 0"));
     let memory =
         [("cluster.node.memory_bandwidth", "\"2 GB/s\""), ("job.memory_traffic", "\"1 GB/s\"")];
+    let quota = [("job.cpu_quota", "2"), ("job.cpu_period", "\"0 s\"")];
     type Changes<'c> = &'c [(&'c str, &'c str)];
     let cases: [(&str, Changes, &str, &str); 4] = [
         (&locked, &[], "j.gil", "interpreter's lock"),
-        (&free, &[("job.cpu_quota", "2")], "j.cpu-quota", "a larger quota"),
+        (&free, &quota, "j.cpu-quota", "a larger quota"),
         (&free, &memory, "node.memory-bandwidth", "faster memory"),
         (&free, &[("cluster.node.cores", "2")], "node.cores", "more cores"),
     ];

@@ -105,6 +105,8 @@ fn an_event_beyond_the_range_of_the_simulation_clock_is_an_error() {
         "job.loader.tf-queue.decode=1e7 s",
         "--set",
         "job.cpu_quota=0.01",
+        "--set",
+        "job.cpu_period=0 s",
     ]);
     let out = { out }.assert().code(2);
     assert!(String::from_utf8_lossy(&out.get_output().stderr).contains(SAID));

@@ -123,7 +123,7 @@ fn a_quota_and_a_fault_of_cores_slow_nodes_with_shared_and_fifo_cores_alike() {
     let time = |nodes: u32, job: &str| step(&run(&text(group, nodes, job)));
     for nodes in [2, 3] {
         near(time(nodes, train), 0.1, "alone");
-        near(time(nodes, &format!("{train}\ncpu_quota = 2")), 0.2, "a quota");
+        near(time(nodes, &format!("{train}\ncpu_quota = 2\ncpu_period = \"0 s\"")), 0.2, "a quota");
     }
     for (factor, nodes, expected) in [("0.25", 0, 0.2), ("0.25", 2, 0.2), ("0.5", 2, 0.1)] {
         let fault =

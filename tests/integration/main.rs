@@ -119,6 +119,7 @@ mod storages;
 mod support;
 mod sweep;
 mod sync;
+mod throttling;
 mod tiers;
 mod timeline;
 mod transports;

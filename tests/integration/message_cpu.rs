@@ -84,7 +84,7 @@ fn ranks_on_one_node_share_its_cores_for_processing_messages() {
     both("cores = 8", "", of(1.0));
     both("cores = 4", "", of(1.0));
     both("cores = 1", "", of(0.25));
-    both("cores = 4", "\ncpu_quota = 0.5", of(0.125));
+    both("cores = 4", "\ncpu_quota = 0.5\ncpu_period = \"0 s\"", of(0.125));
     both("cores = 4, core_speed = [1.0, 0.9, 0.8, 0.7]", "", of(0.7));
     let [flow, analytic] = times("cores = 1, scheduling = \"fifo\"", "");
     near(flow, analytic, "in order");

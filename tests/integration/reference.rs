@@ -253,7 +253,7 @@ loader.pytorch = { workers = 1 }
 "#;
 
 /// For each key or table of keys that only simulations support: changes to [`LIVE`] that write it.
-const WRITTEN: [(&str, &[&str]); 36] = [
+const WRITTEN: [(&str, &[&str]); 37] = [
     (
         "background",
         &[
@@ -286,6 +286,7 @@ const WRITTEN: [(&str, &[&str]); 36] = [
         "job.checkpoint",
         &["job.checkpoint={ interval = \"1 s\", bytes = \"1 MB\", storage = \"d\" }"],
     ),
+    ("job.cpu_period", &["job.cpu_period=10 ms", "job.cpu_quota=0.5"]),
     ("job.cpu_quota", &["job.cpu_quota=0.5"]),
     (
         "job.decoded_cache",

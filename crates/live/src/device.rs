@@ -6,7 +6,7 @@ use super::launch::Launch;
 use forebay_calibrate::probe::ProbeError;
 use forebay_engine::{Span, Time};
 use forebay_live_queue::Step;
-use forebay_metrics::{Segment, launch_waits};
+use forebay_metrics::{HostWork, Segment, launch_waits};
 use forebay_model::law::StepLaw;
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_networks::cpu::{self, Network};
@@ -117,13 +117,14 @@ impl Emulated {
         };
         let work = launch.carry_out(self.streams, self.owner, self.model, number);
         let launched = clock.now().max(since);
+        let host = HostWork { since, work, ..HostWork::default() };
         if !launch.overlap {
             self.sleep(span, launched, clock, over);
-            return launch_waits(since, work, since, launched).to_vec();
+            return launch_waits(host, since, launched).to_vec();
         }
         let done = since + span;
         if launched > done {
-            return launch_waits(since, work, done, launched).to_vec();
+            return launch_waits(host, done, launched).to_vec();
         }
         self.sleep(span, since, clock, over);
         Vec::new()

@@ -4,13 +4,29 @@ use super::timeline::Segment;
 use forebay_engine::{Span, Time};
 use forebay_report::{Cause, StallCause};
 
-/// Splits a device's wait for its trainer's threads, from `from` to `now`, into two causes: first waiting for cores, then the
-/// threads' work. The threads began at `since` and took longer than their `work` [core-s] because other threads had the cores.
-pub fn launch_waits(since: Time, work: f64, from: Time, now: Time) -> [Segment; 2] {
-    let work = Span::from_seconds(work).0.min(now.since(since).0);
+/// Host-side work of a device's trainers for a step, as far as its device waits for it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostWork {
+    /// Time at which the work began.
+    pub since: Time,
+    /// Core-seconds of a thread of the trainer that has the most to do [s].
+    pub work: f64,
+    /// Time for which the CPU quota stopped the threads.
+    pub throttled: Span,
+}
+
+/// Splits a device's wait for `host`, from `from` to `now`, into three causes: first the quota that stopped the threads, then other
+/// threads that had the cores, then the threads' work.
+pub fn launch_waits(host: HostWork, from: Time, now: Time) -> [Segment; 3] {
+    let work = Span::from_seconds(host.work).0.min(now.since(host.since).0);
     let turn = Time(now.0 - work).clamp(from, now);
+    let resumed = (from + host.throttled).min(turn);
     let segment = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
-    [segment(from, turn, Cause::CpuWait), segment(turn, now, Cause::Launch)]
+    [
+        segment(from, resumed, Cause::Throttled),
+        segment(resumed, turn, Cause::CpuWait),
+        segment(turn, now, Cause::Launch),
+    ]
 }
 
 #[cfg(test)]
@@ -20,14 +36,18 @@ mod tests {
     #[test]
     fn a_launch_wait_is_split_into_waiting_for_cores_and_then_cpu_work() {
         // System: threads at work from 2 s to 10 s for 3 core-seconds; the device waited from 5 s. Expectation: 2 s of waiting
-        // for cores, 3 s for the work; from 8 s on, 2 s for the work and none for cores.
+        // for cores, 3 s for the work; from 8 s on, 2 s for the work and none for cores. Where the quota stopped the threads, that
+        // comes first, and is no longer than the wait.
         const S: u64 = 1_000_000_000_000;
-        let split = |from: u64| {
-            let parts = launch_waits(Time(2 * S), 3.0, Time(from * S), Time(10 * S));
+        let split = |from: u64, throttled: u64| {
+            let host = HostWork { since: Time(2 * S), work: 3.0, throttled: Span(throttled * S) };
+            let parts = launch_waits(host, Time(from * S), Time(10 * S));
             parts.map(|part| part.end.since(part.start).seconds())
         };
-        assert_eq!(split(5), [2.0, 3.0]);
-        assert_eq!(split(8), [0.0, 2.0]);
-        assert_eq!(split(2), [5.0, 3.0]);
+        assert_eq!(split(5, 0), [0.0, 2.0, 3.0]);
+        assert_eq!(split(8, 0), [0.0, 0.0, 2.0]);
+        assert_eq!(split(2, 0), [0.0, 5.0, 3.0]);
+        assert_eq!(split(2, 4), [4.0, 1.0, 3.0]);
+        assert_eq!(split(5, 4), [2.0, 0.0, 3.0]);
     }
 }

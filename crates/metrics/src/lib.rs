@@ -32,7 +32,7 @@ mod tuner;
 
 pub use cycle::Cycle;
 pub use intervals::Intervals;
-pub use launch::launch_waits;
+pub use launch::{HostWork, launch_waits};
 pub use polling::{Polling, Promise};
 pub use queue::Queue;
 pub use recorder::{Recorder, add_steps};

@@ -213,6 +213,7 @@ impl Context<'_> {
             Cause::Transfer => self.own().map_or_else(|| self.busiest_link(), Carrier::Shared),
             Cause::Decode => Carrier::Workers,
             Cause::CpuWait => Carrier::Shared(self.busiest_of_cores()),
+            Cause::Throttled => Carrier::Shared(Resource::job(self.index, Part::CpuQuota)),
             Cause::Launch => Carrier::Shared(CORES),
             Cause::Order => Carrier::Order,
             Cause::Restart => Carrier::Loader,
@@ -309,6 +310,7 @@ impl Context<'_> {
             Cause::Transfer => format!("transfers from `{storage}`"),
             Cause::Decode => "decoding".to_owned(),
             Cause::CpuWait => "waiting for cores".to_owned(),
+            Cause::Throttled => "waiting for the next period of the CPU quota".to_owned(),
             Cause::Order => "samples held back behind a slower one".to_owned(),
             Cause::Restart => "restarting the loader".to_owned(),
             Cause::Copy => "copies to the device".to_owned(),
@@ -373,6 +375,7 @@ impl Context<'_> {
                 "fewer bytes moved for each sample, or faster memory, help".into()
             }
             Cause::CpuWait => "more cores per node or cheaper decoding help".into(),
+            Cause::Throttled => "a larger quota helps".into(),
             Cause::Order => "unordered delivery or more workers help".into(),
             Cause::Restart => "keep workers alive between epochs".into(),
             Cause::Launch => "faster cores, larger batches or fewer launches a step help".into(),
@@ -420,8 +423,8 @@ impl Context<'_> {
     /// Returns a hint on the batch interval that would end starvation; an empty text if the wait is not for input, or if the
     /// job sets no batch interval.
     fn interval_hint(&self, of: StallCause) -> String {
-        let input = [Cause::Open, Cause::Latency, Cause::Transfer, Cause::Decode, Cause::CpuWait]
-            .contains(&of.cause);
+        let input =
+            of.cause.is_input() && !matches!(of.cause, Cause::Order | Cause::Restart | Cause::Copy);
         let BatchInterval::Every(now) = self.described.batch_interval else {
             return String::new();
         };

@@ -17,6 +17,8 @@ pub enum Cause {
     Decode,
     /// A worker could run, but other threads have the cores.
     CpuWait,
+    /// A worker could run, but its control group has used up its CPU quota for this period.
+    Throttled,
     /// Holding back a finished item, because an earlier item is not yet finished.
     Order,
     /// Starting a loader again at an epoch boundary.
@@ -41,12 +43,13 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of the enum.
-    pub const ALL: [Cause; 15] = [
+    pub const ALL: [Cause; 16] = [
         Cause::Open,
         Cause::Latency,
         Cause::Transfer,
         Cause::Decode,
         Cause::CpuWait,
+        Cause::Throttled,
         Cause::Order,
         Cause::Restart,
         Cause::Copy,
@@ -67,6 +70,7 @@ impl Cause {
             | Cause::Transfer
             | Cause::Decode
             | Cause::CpuWait
+            | Cause::Throttled
             | Cause::Order
             | Cause::Restart
             | Cause::Copy => true,
@@ -88,6 +92,7 @@ impl Cause {
             Cause::Transfer => "transfer",
             Cause::Decode => "decode",
             Cause::CpuWait => "cpu-wait",
+            Cause::Throttled => "throttled",
             Cause::Order => "order",
             Cause::Restart => "restart",
             Cause::Copy => "copy",
@@ -112,6 +117,9 @@ impl Cause {
             Cause::Transfer => "bytes come from the storage",
             Cause::Decode => "a worker computes on a core: decoding, augmenting, collating",
             Cause::CpuWait => "a worker could compute, and other threads have the cores",
+            Cause::Throttled => {
+                "a worker could compute, and its control group has used up its CPU quota for this period"
+            }
             Cause::Order => "a batch is finished and held back behind an earlier one that is not",
             Cause::Restart => "the loader starts its workers again for an epoch",
             Cause::Copy => "a batch is copied to the device",
@@ -153,6 +161,10 @@ impl Cause {
             Cause::CpuWait => {
                 "Use more cores for each accelerator (`cores`), or cheaper decoding; processes as workers where `gil` is what is \
                  waited for."
+            }
+            Cause::Throttled => {
+                "Raise `cpu_quota`, or run no more threads than it has cores, so that no period ends early; and queue more batches \
+                 ahead than the devices take in a period."
             }
             Cause::Order => {
                 "Deliver batches as they are finished (`in_order = false`, `deterministic = false`), or prefetch deeper."

@@ -206,6 +206,7 @@ const INPUT: &[Cause] = &[
     Cause::Transfer,
     Cause::Decode,
     Cause::CpuWait,
+    Cause::Throttled,
     Cause::Order,
     Cause::Restart,
     Cause::Copy,
@@ -215,6 +216,7 @@ const READS: &[Cause] = &[Cause::Open, Cause::Latency, Cause::Transfer];
 const CORES: &[Cause] = &[
     Cause::Decode,
     Cause::CpuWait,
+    Cause::Throttled,
     Cause::Order,
     Cause::Launch,
     Cause::Copy,
@@ -269,7 +271,10 @@ const REACHES: &[(&str, Reach)] = &[
     ("job.loader.keras.start", Reach::Stalls(&[Cause::Restart])),
     ("job.loader", Reach::Stalls(INPUT)),
     ("job.cpu_quota", Reach::Stalls(CORES)),
-    ("job.model.launch", Reach::Stalls(&[Cause::Launch, Cause::CpuWait, Cause::Compute])),
+    (
+        "job.model.launch",
+        Reach::Stalls(&[Cause::Launch, Cause::CpuWait, Cause::Throttled, Cause::Compute]),
+    ),
     ("job.model.jitter", Reach::Stalls(&[Cause::Compute, Cause::Communication, Cause::Bubble])),
     ("job.model.device", Reach::All),
     ("job.model", Reach::Computing),

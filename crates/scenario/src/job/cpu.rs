@@ -7,21 +7,28 @@ use crate::Node;
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
-use crate::number::{Count, Factor, Share};
+use crate::number::{Amount, Count, Factor, Share};
 use crate::role::Role;
+use forebay_model::units::Time;
 use schemars::JsonSchema;
 
 /// Smallest quota that a control group can be held to: 1 ms in each 100 ms [cores].
 const LEAST_QUOTA: f64 = 0.01;
+/// Period of a quota unless it is set [s]: the kernel's default, which container runtimes keep.
+const PERIOD: f64 = 0.1;
+/// Shortest and longest period that the kernel takes [s].
+const PERIODS: [f64; 2] = [1e-3, 1.0];
 /// Largest factor by which waiting for memory may slow a core.
 const SLOWEST: f64 = 1e6;
 
 /// How the threads of a job use cores, apart from their CPU time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuUse {
-    /// Cores that each copy may use on each node, as a control group's quota [cores]; infinite if not set. The quota
-    /// limits the mean use of cores; the control group's periods, in which it would be enforced, are not simulated.
+    /// Cores that each copy may use on each node, as a control group's quota [cores]; infinite if not set.
     pub quota: f64,
+    /// Period in which the quota holds [s]: a copy that has used the core-seconds of a period waits for the next one. `None`: the
+    /// quota holds at every instant.
+    pub period: Option<f64>,
     /// Threads that share a worker's computing for one sample; `None` if one thread does all of it.
     pub inner: Option<InnerThreads>,
     /// Memory traffic of a core while it works for the loader: bytes moved to and from memory [B/core-s].
@@ -30,7 +37,7 @@ pub struct CpuUse {
 
 impl Default for CpuUse {
     fn default() -> CpuUse {
-        CpuUse { quota: f64::INFINITY, inner: None, traffic: 0.0 }
+        CpuUse { quota: f64::INFINITY, period: None, inner: None, traffic: 0.0 }
     }
 }
 
@@ -69,9 +76,33 @@ impl JobSettings {
         let inner = self.inner_threads.given();
         CpuUse {
             quota: self.cpu_quota.get().map_or(f64::INFINITY, |quota: &Factor| quota.0),
+            period: self.cpu_period(check),
             inner: inner.and_then(|(at, inner)| inner.resolve(check, at)),
             traffic: self.memory_traffic.get().map_or(0.0, |traffic| traffic.0),
         }
+    }
+}
+
+impl JobSettings {
+    /// Returns the period of the quota [s]; `None` if there is no quota, or if it holds at every instant.
+    fn cpu_period(&self, check: Check<'_>) -> Option<f64> {
+        let period = self.cpu_period.get().map_or(PERIOD, |period: &Amount<Time>| period.0);
+        if let (Some(at), true) = (self.cpu_period.at, period > 0.0)
+            && !(PERIODS[0]..=PERIODS[1]).contains(&period)
+        {
+            let what = "the kernel takes periods of 1 ms to 1 s";
+            check.wrong(
+                at,
+                what,
+                "write \"100 ms\", or \"0 s\" for a quota that holds at every instant",
+            );
+            return None;
+        }
+        if self.cpu_quota.get().is_none() {
+            check.no_effect(self.cpu_period.at, "`cpu_quota` is not set");
+            return None;
+        }
+        (period > 0.0).then_some(period)
     }
 }
 

@@ -219,13 +219,13 @@ impl Devices {
     pub(crate) fn end_launch(&mut self, env: &mut Env, t: TrainerId) -> Option<DeviceId> {
         let next = self.leave_core(env, t);
         env.notices.extend(next.map(Notice::CoreFree));
-        let d = self.trainers[t].device;
+        let Trainer { device: d, quota, .. } = self.trainers[t];
         let device = &mut self.all[d];
         let Some(launching) = &mut device.launching else {
             broken("a device whose trainer has launched has trainers");
             return None;
         };
-        if !launching.end_part() || device.account.state() != State::Launching {
+        if !launching.end_part(env, quota) || device.account.state() != State::Launching {
             return None;
         }
         device.note_work(env.now);

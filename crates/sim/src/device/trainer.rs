@@ -4,10 +4,11 @@
 //! and the stage waits for the last of them.
 
 use forebay_engine::{Span, Time};
+use forebay_metrics::HostWork;
 use forebay_model::random::Sampler;
 
-use crate::env::Cores;
-use crate::ids::{DeviceId, Ids, TrainerId};
+use crate::env::{Cores, Env};
+use crate::ids::{DeviceId, Ids, TokenBucketId, TrainerId};
 
 /// The trainer of one GPU.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +18,8 @@ pub(crate) struct Trainer {
     pub(crate) number: u32,
     /// How the trainer gets the cores of its node.
     pub(crate) cores: Cores,
+    /// Token bucket of the CPU quota of its job on its node, if the quota has periods.
+    pub(crate) quota: Option<TokenBucketId>,
 }
 
 /// The settings of the host-side work that each trainer of a job does for a step.
@@ -33,9 +36,7 @@ pub(crate) struct LaunchRun {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Launching {
     trainers: Ids<TrainerId>,
-    since: Time,
-    /// Core-seconds of each thread of the trainer with the most work [s].
-    work: f64,
+    host: HostWork,
     /// Number of trainers that are still working; where cores are given first come, first served, the number of their threads.
     open: u32,
     /// The threads of the device's step, if the device trains on cores and has no host-side work.
@@ -55,17 +56,22 @@ impl Launching {
 
     /// Begins the trainers' host-side work for a step at `now`; [`add`](Launching::add) adds each trainer's.
     pub(crate) fn begin(&mut self, now: Time) {
-        *self = Launching { since: now, ..Launching::of(self.trainers) };
+        *self = Launching {
+            host: HostWork { since: now, ..HostWork::default() },
+            ..Launching::of(self.trainers)
+        };
     }
 
     /// Adds a trainer whose threads each take `work` core-seconds [s], and whose end is reported in `open` parts.
     pub(crate) fn add(&mut self, work: f64, open: u32) {
-        self.work = self.work.max(work);
+        self.host.work = self.host.work.max(work);
         self.open += open;
     }
 
-    /// Records the end of a part of the host-side work; returns whether all of it is done.
-    pub(crate) fn end_part(&mut self) -> bool {
+    /// Records the end of a part of the host-side work, which `quota` stopped at times; returns whether all of it is done.
+    pub(crate) fn end_part(&mut self, env: &Env, quota: Option<TokenBucketId>) -> bool {
+        let stopped = quota.map(|b| env.buckets[b].closed(self.host.since, env.now));
+        self.host.throttled = self.host.throttled.max(stopped.unwrap_or(Span::ZERO));
         self.open -= 1;
         self.open == 0
     }
@@ -75,10 +81,9 @@ impl Launching {
         self.open > 0
     }
 
-    /// Returns the time at which the host-side work of the step began, and the core-seconds of a thread of the trainer that has the
-    /// most to do [s].
-    pub(crate) fn work(&self) -> (Time, f64) {
-        (self.since, self.work)
+    /// Returns the host-side work of the step.
+    pub(crate) fn work(&self) -> HostWork {
+        self.host
     }
 
     /// Begins `number` threads of the device's step, each of which takes `span` on an undisturbed core; `together` of them have got

@@ -4,9 +4,9 @@ use forebay_engine::{Calendar, LaneId, Span};
 
 use super::station::Waiting;
 use crate::ids::{
-    ByteBucketId, CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId,
-    Ids, JobId, LoadId, LoaderId, MessageId, RangeId, RequestId, ServerWorkerId, StagingId,
-    TableId, TrainerId, WorkerId, WriteId,
+    CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId, Ids, JobId,
+    LoadId, LoaderId, MessageId, RangeId, RequestId, ServerWorkerId, StagingId, TableId,
+    TokenBucketId, TrainerId, WorkerId, WriteId,
 };
 
 /// The activity that asked a station or the network for service, or that waits for a delay.
@@ -75,8 +75,8 @@ pub(crate) enum Event {
     Arrived(LoadId),
     /// A storage modelled by a throughput table may have finished a request.
     Served(TableId),
-    /// The content of a storage's token bucket has to be checked.
-    Bucket(ByteBucketId),
+    /// The content of a token bucket has to be checked.
+    Bucket(TokenBucketId),
     /// A disk head has finished a request.
     Delivered(DiskHeadId),
     /// A fault begins or ends.
@@ -100,8 +100,6 @@ pub(crate) enum Notice {
     Stage(Ids<StagingId>),
     /// A node of a job copy has all data that are copied to it.
     NodeStaged(JobId),
-    /// Faults have changed the speed of a storage with a token bucket to the share `pace` of its normal speed.
-    BucketPace { bucket: ByteBucketId, pace: f64 },
     /// Faults have changed the speed of the GPUs of `device` to the share `pace` of its normal speed.
     DevicePace { device: DeviceId, pace: f64 },
 }

@@ -7,7 +7,7 @@ use forebay_engine::fluid::{Capacity, LinkId};
 
 use super::Env;
 use super::event::{Delay, Event, Notice};
-use crate::ids::{ByteBucketId, DeviceId, FaultId, IdVec, StationId};
+use crate::ids::{DeviceId, FaultId, IdVec, StationId, TokenBucketId};
 
 /// A fault, and the components that it slows.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct FaultRun {
     /// Links that the fault slows, each with its capacity without faults.
     pub(crate) links: Vec<(LinkId, Capacity)>,
     /// Token buckets whose links the fault slows; their owner changes the links' capacities.
-    pub(crate) buckets: Vec<ByteBucketId>,
+    pub(crate) buckets: Vec<TokenBucketId>,
     /// Stations that the fault slows, each with its service time without faults.
     pub(crate) stations: Vec<(StationId, Delay)>,
     /// GPUs that the fault slows, and devices with at least one of them.
@@ -74,7 +74,7 @@ impl Faults {
         }
         for bucket in &fault.buckets {
             let pace = self.left(|other| other.buckets.contains(bucket));
-            env.notices.push_back(Notice::BucketPace { bucket: *bucket, pace });
+            env.set_bucket_pace(*bucket, pace);
         }
         for (station, service) in &fault.stations {
             let left = self.left(|other| other.stations.iter().any(|(of, _)| of == station));

@@ -1,6 +1,7 @@
 //! What all owners share and change: simulated time, calendar, network, stations, random streams and notices. Nothing here knows
 //! who uses it: activities and events are named by ids.
 
+mod bucket;
 mod event;
 mod fault;
 mod station;
@@ -12,8 +13,9 @@ use forebay_engine::{Calendar, Span, Time};
 use forebay_metrics::Recorder;
 use forebay_model::random::Streams;
 
-use crate::ids::{IdVec, StationId};
+use crate::ids::{IdVec, StationId, TokenBucketId};
 
+pub(crate) use bucket::TokenBucket;
 pub(crate) use event::{ActivityId, Delay, Event, Lanes, Notice};
 pub(crate) use fault::{DeviceGpu, FaultRun, Faults, GpuPlace};
 pub use station::Station;
@@ -27,6 +29,8 @@ pub(crate) struct Env {
     pub(crate) calendar: Calendar<Event>,
     pub(crate) network: Network<ActivityId>,
     pub(crate) stations: IdVec<StationId, Service>,
+    /// Token buckets of storages that give bursts, and of CPU quotas.
+    pub(crate) buckets: IdVec<TokenBucketId, TokenBucket>,
     pub(crate) streams: Streams,
     /// Recorder of the timeline, if one is recorded.
     pub(crate) recorder: Option<Recorder>,
@@ -46,6 +50,7 @@ impl Env {
             calendar: Calendar::new(),
             network: Network::new(),
             stations: IdVec::default(),
+            buckets: IdVec::default(),
             streams,
             recorder: None,
             notices: VecDeque::new(),

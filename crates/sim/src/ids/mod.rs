@@ -97,8 +97,8 @@ ids! {
     AveragesId;
     /// A bucket of gradients that is exchanged with parameter servers, by its number in the exchange.
     BucketId;
-    /// The token bucket of a storage that gives bursts.
-    ByteBucketId;
+    /// The token bucket of a storage that gives bursts, or of a CPU quota.
+    TokenBucketId;
     /// A node's cache on a tier, or of decoded samples.
     CacheId;
     CheckpointId;

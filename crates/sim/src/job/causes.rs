@@ -234,10 +234,9 @@ impl Causes<'_> {
     }
 
     /// Returns the causes of the wait of device `d` for the host-side work of its trainers.
-    fn of_launch(&self, d: DeviceId, (since, until): Wait) -> [Segment; 2] {
+    fn of_launch(&self, d: DeviceId, (since, until): Wait) -> [Segment; 3] {
         let launching = self.of.devices[d].launching.as_deref().copied().unwrap_or_default();
-        let (began, work) = launching.work();
-        launch_waits(began, work, since, until)
+        launch_waits(launching.work(), since, until)
     }
 
     /// Appends to `pieces`, latest first, the causes of the wait of device `d` for a batch that `worker` completes. If the device

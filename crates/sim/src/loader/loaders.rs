@@ -30,6 +30,8 @@ pub(crate) struct Loaders {
     pub(crate) workers: IdVec<WorkerId, Worker>,
     /// For each worker, its position in a data set of shards.
     pub(crate) shards: IdVec<WorkerId, ShardCursor>,
+    /// For each worker, the core-seconds of its computation in progress [s], unless its cores do it in a fixed time.
+    pub(crate) work: IdVec<WorkerId, f64>,
     /// For each worker, the number of its threads that have not computed to the end, if they take cores one by one; empty if
     /// there are no such threads.
     pub(crate) threads: IdVec<WorkerId, u32>,

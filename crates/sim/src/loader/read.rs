@@ -228,8 +228,8 @@ impl Loaders {
             (worker.origin == Origin::PageCache, self.loaders[worker.loader].source.most);
         let ranges = worker.request > most && !hit;
         if alone > 0.0 && !hit && !ranges {
-            (worker.work, worker.phase) = (alone * worker.request, Phase::Receiving);
-            self.split_cpu_wait(env.now, w);
+            (self.work[w], worker.phase) = (alone * worker.request, Phase::Receiving);
+            self.split_cpu_wait(env, w);
         }
         let worker = &self.workers[w];
         let requests = if ranges { f64::from(self.fetches.of[w].number) } else { 1.0 };

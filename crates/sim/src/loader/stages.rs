@@ -7,7 +7,7 @@ use super::loader_run::{LoaderProgress, LoaderRun};
 use super::loaders::Loaders;
 use super::worker::{Item, Phase, Worker};
 use crate::env::{Cores, Env};
-use crate::ids::{IdVec, LoaderId, StageId, WorkId, WorkerId};
+use crate::ids::{IdVec, LoaderId, StageId, TokenBucketId, WorkId, WorkerId};
 
 /// A stage of one loader: its workers' common state and the buffer behind it.
 ///
@@ -24,6 +24,8 @@ pub(crate) struct StageRun {
     /// Number of the stage's operations on each sample.
     pub(crate) per_sample: u32,
     pub(crate) cores: Cores,
+    /// Token bucket of the CPU quota of the loader's job on its node, if the quota has periods.
+    pub(crate) quota: Option<TokenBucketId>,
     /// The stage before this one; `None` for the first stage, which reads.
     pub(crate) previous: Option<StageId>,
     /// The stage after this one; `None` for the last stage, which fills the loader's queue.

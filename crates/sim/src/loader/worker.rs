@@ -33,8 +33,6 @@ pub(crate) struct Worker {
     pub(crate) request: f64,
     pub(crate) sample: CurrentSample,
     pub(crate) timeline: Timeline,
-    /// Core-seconds of the computation in progress [s].
-    pub(crate) work: f64,
     pub(crate) location: Location,
 }
 

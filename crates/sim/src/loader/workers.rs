@@ -197,7 +197,7 @@ impl Loaders {
         let mut cause = phase.on_core();
         match cores {
             Cores::Shared(group) => {
-                self.workers[w].work = seconds;
+                self.work[w] = seconds;
                 env.network.start(env.now, group, seconds, ActivityId::Worker(w));
             }
             Cores::Fifo(station) => {
@@ -210,7 +210,7 @@ impl Loaders {
                 }
             }
             Cores::Paced(station, group) => {
-                self.workers[w].work = seconds;
+                self.work[w] = seconds;
                 if !env.take_core((station, Some(group)), ActivityId::Worker(w), delay) {
                     cause = Cause::CpuWait;
                 }
@@ -236,7 +236,7 @@ impl Loaders {
         let over = match phase {
             Phase::Receiving => self.end_receive(env, w),
             Phase::Unpacking => self.count_file(w),
-            _ => self.end_thread(env.now, w),
+            _ => self.end_thread(env, w),
         };
         if over {
             self.end_operation(w);
@@ -281,27 +281,33 @@ impl Loaders {
         let Worker { stage, phase, .. } = self.workers[w];
         self.leave_core(env, self.stages[stage].cores);
         if !self.is_team(w) {
-            self.split_cpu_wait(env.now, w);
+            self.split_cpu_wait(env, w);
         }
         match phase {
             Phase::Receiving => self.end_receive(env, w),
             Phase::Unpacking => self.count_file(w),
-            _ => self.end_thread(env.now, w),
+            _ => self.end_thread(env, w),
         }
     }
 
     /// Splits the time of a computation of worker `w` on shared cores that took longer than its core-seconds. The excess,
-    /// during which other activities used the cores, is recorded first, as CPU wait.
-    pub(super) fn split_cpu_wait(&mut self, now: Time, w: WorkerId) {
+    /// during which the CPU quota stopped the worker or other activities used the cores, is recorded first.
+    pub(super) fn split_cpu_wait(&mut self, env: &Env, w: WorkerId) {
+        let now = env.now;
         let worker = &mut self.workers[w];
+        let quota = self.stages[worker.stage].quota;
         let cause = worker.phase.on_core();
-        let work = forebay_engine::Span::from_seconds(worker.work);
+        let work = forebay_engine::Span::from_seconds(self.work[w]);
         let Some(since) = worker.timeline.last_start() else {
             return broken("a worker that computes has begun an activity");
         };
         let took = now.since(since);
         if took.0 > work.0 + 1 {
             let then = since + forebay_engine::Span(took.0 - work.0);
+            if let Some(quota) = quota {
+                let resumed = (since + env.buckets[quota].closed(since, now)).min(then);
+                worker.timeline.split(Cause::Throttled, resumed, Cause::CpuWait);
+            }
             worker.timeline.split(Cause::CpuWait, then, cause);
         }
     }
@@ -411,7 +417,7 @@ impl Loaders {
         }
         let activity = ActivityId::Worker(w);
         self.enter(env, w, Phase::Computing, Cause::Decode);
-        self.workers[w].work = seconds;
+        self.work[w] = seconds;
         match cores {
             Cores::Shared(group) => {
                 env.network.start_many(env.now, group, seconds, threads, activity);
@@ -433,7 +439,7 @@ impl Loaders {
         threads: u32,
     ) {
         self.threads[w] = threads;
-        let delay = Delay::once(self.workers[w].work);
+        let delay = Delay::once(self.work[w]);
         for _ in 0..threads {
             env.take_core(slots, ActivityId::Worker(w), delay);
         }
@@ -441,14 +447,14 @@ impl Loaders {
 
     /// Ends the computation of worker `w`, or of one of its threads; returns true if all of them have ended.
     #[inline]
-    pub(super) fn end_thread(&mut self, now: Time, w: WorkerId) -> bool {
+    pub(super) fn end_thread(&mut self, env: &Env, w: WorkerId) -> bool {
         if !self.is_team(w) {
             return true;
         }
         self.threads[w] -= 1;
         let over = self.threads[w] == 0;
         if over {
-            self.split_cpu_wait(now, w);
+            self.split_cpu_wait(env, w);
         }
         over
     }

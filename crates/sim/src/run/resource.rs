@@ -6,9 +6,9 @@ use forebay_scenario::{Cluster, Job, Power, Scenario, ServerPlace};
 
 use crate::communication::LinkUses;
 use crate::env::Env;
-use crate::ids::{DeviceId, DiskHeadId, IdVec, LimiterId, StationId, TableId};
+use crate::ids::{DeviceId, DiskHeadId, IdVec, LimiterId, StationId, TableId, TokenBucketId};
 use crate::job::Jobs;
-use crate::storage::{ByteBucket, Site, Storages};
+use crate::storage::Site;
 
 /// A shared resource as reports show it: the similar resources of all nodes together.
 #[derive(Debug)]
@@ -93,26 +93,27 @@ impl ResourceRun {
     }
 
     /// Returns the token bucket of a member, if it has one.
-    fn bucket(storages: &mut Storages, member: Member) -> Option<&mut ByteBucket> {
+    fn bucket(env: &Env, member: Member) -> Option<TokenBucketId> {
         let Member::Link(link) = member else { return None };
-        let bucket = storages.bucket_of(link)?;
-        Some(&mut storages.buckets[bucket])
+        env.bucket_of(link)
     }
 
     /// Returns the capacity of the first member; with bursts, the most that it could give on average until now.
     fn capacity_until_now(&self, site: &mut Site<'_>) -> f64 {
         let Some((first, _)) = self.members.first() else { return self.capacity };
-        let bucket = Self::bucket(site.storages, *first);
-        bucket.map_or(self.capacity, |bucket| bucket.most_over(site.env.now))
+        let bucket = Self::bucket(site.env, *first);
+        bucket.map_or(self.capacity, |b| site.env.buckets[b].most_over(site.env.now))
     }
 
-    /// Returns what the members have drawn from their token buckets until now; `None` if they have none.
+    /// Returns what the members have drawn from their token buckets until now; `None` if they have none that last for long.
     fn burst(&self, site: &mut Site<'_>) -> Option<BurstOutcome> {
         let mut all: Option<BurstOutcome> = None;
+        if self.of.part == Part::CpuQuota {
+            return all;
+        }
         for (member, _) in &self.members {
-            let Site { env, storages } = site;
-            let Some(bucket) = Self::bucket(storages, *member) else { continue };
-            let (drawn, emptied) = bucket.drawn(env);
+            let Some(bucket) = Self::bucket(site.env, *member) else { continue };
+            let (drawn, emptied) = site.env.drawn_from(bucket);
             let of = all.get_or_insert(BurstOutcome::default());
             of.drawn += drawn.max(0.0);
             of.emptied = of.emptied.into_iter().chain(emptied).reduce(f64::min);

@@ -150,7 +150,7 @@ impl Model for World<'_> {
             Event::Stepped(d) => self.jobs.end_work(&mut self.env, d),
             Event::Arrived(load) => self.background.begin_request(&mut self.env, load),
             Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
-            Event::Bucket(b) => self.jobs.loaders.storages.check_bucket(&mut self.env, b),
+            Event::Bucket(b) => self.env.check_bucket(b),
             Event::Delivered(arm) => self.jobs.loaders.end_disk_request(&mut self.env, arm),
             Event::Opened(ActivityId::Range(r)) => {
                 self.jobs.loaders.end_range_operation(&mut self.env, r)
@@ -248,9 +248,6 @@ impl World<'_> {
                 if stagings.are_over(jobs.all()[j].parts.stagings) {
                     jobs.end_staging(env, j);
                 }
-            }
-            Notice::BucketPace { bucket, pace } => {
-                jobs.loaders.storages.set_bucket_pace(env, bucket, pace);
             }
             Notice::DevicePace { device, pace } => jobs.set_pace(env, device, pace),
         }

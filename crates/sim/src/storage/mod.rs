@@ -3,7 +3,6 @@
 //! of their own.
 
 mod background;
-mod bucket;
 mod caches;
 mod disk_head;
 mod limiter;
@@ -18,12 +17,11 @@ use forebay_model::cache::Cache;
 
 use crate::env::{ActivityId, Env};
 use crate::ids::{
-    ByteBucketId, CacheId, DatasetId, DiskHeadId, HoldersId, IdVec, LimiterId, LoaderId,
-    PageCacheId, TableId, TurnsId,
+    CacheId, DatasetId, DiskHeadId, HoldersId, IdVec, LimiterId, LoaderId, PageCacheId, TableId,
+    TurnsId,
 };
 
 pub(crate) use background::{Background, Endless, Load};
-pub(crate) use bucket::ByteBucket;
 pub(crate) use caches::{
     CacheUse, CacheWays, Decoded, Found, Holders, Origin, PageCache, Tiers, Units, bytes_of,
 };
@@ -57,8 +55,6 @@ pub(crate) struct Storages {
     pub(crate) turns: IdVec<TurnsId, Turns>,
     /// The client of storages that each loader reads for.
     pub(crate) clients: IdVec<LoaderId, StorageClient>,
-    /// Token buckets of storages that give bursts.
-    pub(crate) buckets: IdVec<ByteBucketId, ByteBucket>,
 }
 
 impl Storages {

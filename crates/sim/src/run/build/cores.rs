@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use forebay_engine::fluid::{Capacity, Demand, GroupId, LinkId, Use};
 use forebay_report::{Part, Resource};
 use forebay_scenario::{
-    Device as Processor, Faulty, Job, Node, Scheduling, ServerPlace, Servers, Stage,
+    Burst, CpuUse, Device as Processor, Faulty, Job, Node, Scheduling, ServerPlace, Servers, Stage,
 };
 
 use super::Builder;
 use super::job::JobCopy;
 use super::mount::Coupled;
 use crate::communication::{IdleCores, Overhead};
-use crate::env::{Cores, Delay, Service, Station};
+use crate::env::{Cores, Delay, Service, Station, TokenBucket};
+use crate::ids::TokenBucketId;
 use crate::run::resource::Member;
 
 /// How the threads of one loader and of its trainers get a node's cores.
@@ -33,7 +34,7 @@ impl Builder<'_> {
         let job = copy.job;
         let (plain, link) = self.cores(job, threads_of(job), coupled || shares_more(job));
         let memory = (job.cpu.traffic > 0.0).then(|| self.memory()).flatten();
-        let quota = job.cpu.quota.is_finite().then(|| self.quota(copy));
+        let (quota, _) = self.quota_of(copy);
         let locks = job.loader.stages.iter().any(|stage| stage.lock > 0.0)
             || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0);
         let lock = locks.then(|| {
@@ -120,18 +121,33 @@ impl Builder<'_> {
         link
     }
 
-    /// Returns the link of the CPU quota of a job copy on the node being built.
-    fn quota(&mut self, copy: &JobCopy) -> LinkId {
+    /// Returns the CPU quota of a job copy on the node being built, if it has one: its link and, if it has periods, its token bucket.
+    pub(in crate::run) fn quota_of(
+        &mut self,
+        copy: &JobCopy,
+    ) -> (Option<LinkId>, Option<TokenBucketId>) {
+        let CpuUse { quota, period, .. } = copy.job.cpu;
         let known = self.on_nodes.get(&self.node).and_then(|node| node.quotas.get(&copy.number));
-        if let Some(known) = known {
-            return *known;
+        if quota.is_infinite() || known.is_some() {
+            return known.map_or((None, None), |(link, bucket)| (Some(*link), *bucket));
         }
-        let quota = copy.job.cpu.quota;
         let link = self.env.network.link(Capacity::Fixed(quota));
         let of = Resource::job(copy.index, Part::CpuQuota);
         self.resource(of, "cores", quota, Member::Link(link));
-        self.on_nodes.entry(self.node).or_default().quotas.insert(copy.number, link);
-        link
+        let bucket = period.and_then(|period| self.gate(copy, link, period));
+        let quotas = &mut self.on_nodes.entry(self.node).or_default().quotas;
+        quotas.insert(copy.number, (link, bucket));
+        (Some(link), bucket)
+    }
+
+    /// Adds the token bucket of a CPU quota with periods, whose link is `link`, unless the node has no more cores than the quota.
+    fn gate(&mut self, copy: &JobCopy, link: LinkId, period: f64) -> Option<TokenBucketId> {
+        let (quota, cores) = (copy.job.cpu.quota, f64::from(self.here().cores));
+        let of_period = quota * period;
+        let gate =
+            Burst { bandwidth: cores, bucket: of_period, content: of_period, period: Some(period) };
+        let bucket = TokenBucket::new(link, quota, gate);
+        (quota < cores).then(|| self.env.buckets.push(bucket))
     }
 
     /// Returns the core-seconds of a job copy's messages, and the cores that spend them. The job copy is on nodes from `first`
@@ -183,7 +199,7 @@ impl Builder<'_> {
         let job = copy.job;
         let (plain, link) = self.cores(job, u32::MAX, true);
         let Some(link) = link else { return plain };
-        let quota = job.cpu.quota.is_finite().then(|| self.quota(copy));
+        let (quota, _) = self.quota_of(copy);
         let route: Vec<LinkId> = [link].into_iter().chain(quota).collect();
         plain.with(self.group(&route, 1.0))
     }

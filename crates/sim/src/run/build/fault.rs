@@ -44,7 +44,7 @@ impl Builder<'_> {
 
     fn add(&self, run: &mut FaultRun, member: Member) {
         match member {
-            Member::Link(link) => match self.parts.loaders.storages.bucket_of(link) {
+            Member::Link(link) => match self.env.bucket_of(link) {
                 Some(bucket) => run.buckets.push(bucket),
                 None => run.links.push((link, self.env.network.capacity(link).clone())),
             },

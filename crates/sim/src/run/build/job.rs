@@ -315,7 +315,9 @@ impl Builder<'_> {
                     self.node = node;
                     self.on_cores(of, false).of_trainers(self, job)
                 });
-                self.parts.devices.add_trainer(Trainer { device: d, number, cores });
+                self.node = node;
+                let quota = self.quota_of(of).1;
+                self.parts.devices.add_trainer(Trainer { device: d, number, cores, quota });
             }
             let launching = Launching::of(self.parts.devices.trainers_from(own));
             self.parts.devices[d].launching = Some(Box::new(launching));

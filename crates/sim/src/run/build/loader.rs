@@ -176,7 +176,8 @@ impl Builder<'_> {
             first_workers.push(self.parts.loaders.workers.next_id());
             let s = first + index as u32;
             let cores = cores.of_stage(self, job, stage);
-            let run = self.stage(copy, index, l, first, cores);
+            let (_, quota) = self.quota_of(copy);
+            let run = StageRun { quota, ..self.stage(copy, index, l, first, cores) };
             self.parts.loaders.stages.push(run);
             for i in 0..stage.workers {
                 let track = self.track(process, || format!("{} {i}", stage.name));
@@ -209,6 +210,7 @@ impl Builder<'_> {
         let stage = &stages[index];
         StageRun {
             loader: l,
+            quota: None,
             previous: (index > 0).then(|| first + index as u32 - 1),
             next: (index + 1 < stages.len()).then_some(first + index as u32 + 1),
             first_operation: self.first_operations[index],

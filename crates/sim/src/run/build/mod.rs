@@ -126,7 +126,7 @@ pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options
         // Data that jobs copy before training have been copied.
         jobs.skip_stagings();
     }
-    world.jobs.loaders.storages.begin_buckets(env);
+    env.begin_buckets();
     world.background.begin(env);
     world.faults.begin(env);
     world.jobs.begin(env);
@@ -181,6 +181,7 @@ impl<'s> Builder<'s> {
         if scenario.jobs.iter().any(|job| job.cpu.inner.is_some()) {
             loaders.threads = IdVec::filled(0, loaders.workers.len() as u32);
         }
+        loaders.work = IdVec::filled(0.0, loaders.workers.len() as u32);
         loaders.look_ahead();
         loaders.storages.sizes = datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect();
         (loaders.storages.units, loaders.storages.files) = (data.units.0, data.files.0);

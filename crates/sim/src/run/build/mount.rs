@@ -10,12 +10,11 @@ use forebay_scenario::storage::Bandwidth;
 use forebay_scenario::{Queues, ReadCpu, RequestLimit, RequestPath, Sharing, Targets};
 
 use super::Builder;
-use crate::env::{Service, Station};
+use crate::env::{Service, Station, TokenBucket};
 use crate::ids::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
 use crate::run::resource::Member;
 use crate::storage::{
-    ByteBucket, DiskHead, IoQueues, Limiter, Mount, RequestLatency, Routes, ServiceModel, Striped,
-    Table, Turns,
+    DiskHead, IoQueues, Limiter, Mount, RequestLatency, Routes, ServiceModel, Striped, Table, Turns,
 };
 
 /// The components that serve a storage's requests and bytes.
@@ -208,8 +207,7 @@ impl Builder<'_> {
         if let Some(link) = link {
             self.resource(of(Part::Bandwidth), "B/s", most, Member::Link(link));
             if let Some(burst) = model.path.burst {
-                let buckets = &mut self.parts.loaders.storages.buckets;
-                buckets.push(ByteBucket::new(link, most, burst));
+                self.env.buckets.push(TokenBucket::new(link, most, burst));
             }
         }
         let write = self.written(index, link, most);

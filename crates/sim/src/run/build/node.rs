@@ -13,7 +13,7 @@ use super::mount::Backend;
 use super::sync::LinkPlace;
 use crate::device::{Gpu, GpuMemory, Occupied, Sort};
 use crate::env::{Cores, Delay, Service, Station};
-use crate::ids::{CacheId, GpuId, IdVec, JobId, PageCacheId, StationId};
+use crate::ids::{CacheId, GpuId, IdVec, JobId, PageCacheId, StationId, TokenBucketId};
 use crate::run::resource::Member;
 
 /// The components of a node that its loaders share.
@@ -22,8 +22,8 @@ pub(in crate::run) struct OnNode {
     /// How threads get the node's cores; and the link that models the cores, if threads share them.
     pub(in crate::run) cores: Option<(Cores, Option<LinkId>)>,
     pub(in crate::run) memory: Option<LinkId>,
-    /// Link of the CPU quota of each job copy that has one.
-    pub(in crate::run) quotas: BTreeMap<JobId, LinkId>,
+    /// Link of the CPU quota of each job copy that has one, and its token bucket if it has periods.
+    pub(in crate::run) quotas: BTreeMap<JobId, (LinkId, Option<TokenBucketId>)>,
     /// GPUs of the node that the job copies built so far have taken, the current one included.
     gpus: Vec<Taken>,
     /// First GPU of the job copy being built, and number of GPUs on the node, after which GPU numbers wrap around to 0.
