@@ -42,6 +42,7 @@ mod sweep_output;
 mod uncertain;
 mod validate;
 mod validate_figure;
+mod validate_measured;
 mod validate_points;
 
 pub use failure::Failure;

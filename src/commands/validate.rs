@@ -4,28 +4,27 @@ use super::interrupt::Late;
 use super::memory::{self, Together};
 use super::paths::Paths;
 use super::validate_points::predictions;
-use super::{Failure, input, interrupt, output, points, run_figure, validate_figure};
+use super::{
+    Failure, input, interrupt, output, points, run_figure, validate_figure, validate_measured,
+};
 use crate::cli::{ReportFormat, Validate};
-use crate::input::{Records, WRITTEN, shown};
+use crate::input::shown;
 use crate::live::{self, Settings, Source, Store};
 use crate::profile::Profile;
 use crate::report;
-use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value};
+use crate::scenario::{Override, Problems, Scenario, ScenarioFile, Value};
 use crate::validate::{
-    self, Factors, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit, Runs, Use,
-    Verdict, measure, simulate, with_noise,
+    self, LiveRun, Observed, Plan, PlanPoint, Point, Refit, Runs, Telling, Verdict, measure,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rayon::prelude::*;
-use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub(super) fn execute(wanted: &Validate, quiet: bool) -> Result<(), Failure> {
     match (&wanted.plan, &wanted.measured) {
         (Some(plan), None) => live(wanted, plan, quiet),
-        (None, Some(rows)) => points::pool(None)?.install(|| measured(wanted, rows)),
+        (None, Some(rows)) => points::pool(None)?.install(|| validate_measured::execute(wanted, rows)),
         _ => Err(Failure::Input(
             "name either a plan to run on this machine, or measured rows with --measured FILE and their scenario with --scenario FILE"
                 .to_owned(),
@@ -45,7 +44,11 @@ pub(super) struct Base {
 impl Base {
     /// Opens a scenario with the profile of `--profile`, otherwise with the one that the scenario names; if there is neither, with
     /// an empty profile unless `needed`.
-    fn open(scenario: &Path, profile: Option<&Path>, needed: bool) -> Result<Base, Failure> {
+    pub(super) fn open(
+        scenario: &Path,
+        profile: Option<&Path>,
+        needed: bool,
+    ) -> Result<Base, Failure> {
         let file = ScenarioFile::open(scenario)?;
         let source = scenario.to_owned();
         let Some(path) = profile else {
@@ -70,7 +73,7 @@ impl Base {
     }
 
     /// Adds the scenario and the files that it names to the files that the command reads.
-    fn read_by(&self, paths: Paths) -> Paths {
+    pub(super) fn read_by(&self, paths: Paths) -> Paths {
         // What is wrong with the scenario is reported at its first point.
         self.file.resolve(self.named.as_slice()).ok();
         let paths = paths.reads("the scenario", &self.source);
@@ -86,7 +89,7 @@ impl Base {
 }
 
 /// Returns what the command writes: to standard output and, unless it only predicts, into its directory.
-fn paths(wanted: &Validate) -> Paths {
+pub(super) fn paths(wanted: &Validate) -> Paths {
     let paths = Paths::default().prints(true);
     if wanted.predict_only {
         return paths;
@@ -117,7 +120,7 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
         }
         let runs = vec![Runs::default(); plan.points.len()];
         let points = pool.install(|| predictions(&base, &plan, runs))?;
-        return show(wanted, &points, None);
+        return show(wanted, &points, Fitted::default());
     }
     fs::create_dir_all(&wanted.output)
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
@@ -155,7 +158,7 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
         "{kept}; run the same command again to continue with these runs"
     )));
     let points = pool.install(|| predictions(&base, &plan, runs))?;
-    finish(wanted, &points, None)
+    finish(wanted, &points, Fitted::default())
 }
 
 /// Returns why this machine refuses live runs of points: each reason once, with the names of its points.
@@ -178,7 +181,7 @@ fn refused_here<'p>(
 }
 
 /// Checks that the simulation that needs the most memory fits into memory, before any simulation allocates it.
-fn check_memory<'s>(
+pub(super) fn check_memory<'s>(
     base: &Base,
     sets: impl Iterator<Item = &'s Vec<String>>,
     at_once: usize,
@@ -263,97 +266,36 @@ pub(super) fn nothing(point: &str) -> Failure {
     ))
 }
 
-/// Compares predictions with the rows of training jobs that ran elsewhere.
-fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
-    let Some(scenario) = &wanted.scenario else {
-        let what = "rows need the scenario that describes their runs: give --scenario FILE";
-        return Err(Failure::Input(what.to_owned()));
-    };
-    let base = Base::open(scenario, wanted.profile.as_deref(), false)?;
-    base.read_by(paths(wanted).reads("--measured", rows)).check()?;
-    let file = Records::new(BufReader::new(input::open_within(rows, WRITTEN)?));
-    let cannot = |error| Failure::Input(format!("cannot use {}: {error}", input::name(rows)));
-    let measured = validate::read_measured(file).map_err(cannot)?;
-    check_memory(&base, measured.iter().map(|row| &row.set), rayon::current_num_threads())?;
-    base.read_by(paths(wanted)).check()?;
-    measured.par_iter().try_for_each(|row| {
-        let overrides = base.overrides(&row.set)?;
-        if let [job] = &base.file.resolve(&overrides)?.jobs[..] {
-            row.check_keys(&job.name).map_err(cannot)?;
-        }
-        let shown = validate::show(&base.file, &overrides, &base.profile, Factors::default())?;
-        let Some(shown) = shown else { return Ok(()) };
-        row.check(shown.samples_per_second * shown.step_time, shown.step_time).map_err(cannot)
-    })?;
-    let rows = measured;
-    let refit = refitted(&base, &rows)?;
-    let profile = with_noise(&base.profile, &equal_rows(&rows));
-    let one = |row: &validate::MeasuredRow| -> Result<Point, Failure> {
-        let overrides = base.overrides(&row.set)?;
-        let scenario = base.file.resolve(&overrides)?;
-        let runs = wanted.predictions;
-        let found = simulate(&base.file, &overrides, &profile, runs, refit.as_ref())?;
-        let prediction = found.predict(&profile).ok_or_else(|| nothing(&row.name))?;
-        // A row is a single run, so its noise is unknown; with an infinite noise floor, noise never excludes it.
-        let mut point = Point::new(&row.name, row.used, prediction, f64::INFINITY);
-        let observed = row.observed(samples_of_a_step(&scenario));
-        (point.runs, point.naive) = (vec![observed], found.naive);
-        Ok(point)
-    };
-    let points: Vec<Point> = rows.par_iter().map(one).collect::<Result<_, _>>()?;
-    finish(wanted, &points, refit.as_ref())
-}
-
-/// Fits factors on times to the rows that are marked for the fit; `None` if no row is marked.
-fn refitted(base: &Base, rows: &[MeasuredRow]) -> Result<Option<Refit>, Failure> {
-    let marked: Vec<&MeasuredRow> = rows.iter().filter(|row| row.used == Use::Fit).collect();
-    let overrides = marked.iter().map(|row| base.overrides(&row.set));
-    let overrides = overrides.collect::<Result<Vec<_>, Problems>>()?;
-    let measured = marked.iter().zip(&overrides).map(|(row, overrides)| {
-        Ok(row.observed(samples_of_a_step(&base.file.resolve(overrides)?)))
-    });
-    let measured = measured.collect::<Result<Vec<_>, Problems>>()?;
-    let simulate = |factors: &[Factors]| -> Result<Vec<Vec<Option<Observed>>>, Failure> {
-        let row = |set, factors| Ok(validate::show(&base.file, set, &base.profile, factors)?);
-        let all = |factors: &Factors| overrides.iter().map(|set| row(set, *factors)).collect();
-        factors.par_iter().map(all).collect()
-    };
-    validate::refit(&measured, simulate)
-}
-
-/// Groups rows for the fit with equal keys: their differences show the run-to-run noise.
-fn equal_rows(rows: &[MeasuredRow]) -> Vec<Vec<Observed>> {
-    let mut groups: BTreeMap<&[String], Vec<Observed>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.used == Use::Fit && row.samples_per_second.is_some()) {
-        groups.entry(&row.set).or_default().push(row.observed(1.0));
-    }
-    groups.into_values().collect()
-}
-
-/// Returns the number of samples that all jobs together train on in one step.
-fn samples_of_a_step(scenario: &Scenario) -> f64 {
-    let of = |job: &Job| job.batch * u64::from(job.copies_per_node);
-    scenario.jobs.iter().map(of).sum::<u64>() as f64
+/// What rows told before they were predicted.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Fitted<'a> {
+    pub(super) refit: Option<&'a Refit>,
+    /// The run that would tell the explanations apart.
+    pub(super) telling: Option<&'a Telling>,
 }
 
 /// Prints the table of points and the verdict.
-fn show(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<(), Failure> {
+fn show(wanted: &Validate, points: &[Point], fitted: Fitted<'_>) -> Result<(), Failure> {
+    let Fitted { refit, telling } = fitted;
     match wanted.format {
         ReportFormat::Text => {
-            let fitted = refit.map(validate::refitted).unwrap_or_default();
-            output::text(&(fitted + &validate::render(points, output::width())))
+            let told = refit.map(|refit| validate::refitted(refit, telling)).unwrap_or_default();
+            output::text(&(told + &validate::render(points, output::width())))
         }
         ReportFormat::Json => {
             let verdict = Verdict::from_points(points);
-            let value =
-                serde_json::json!({ "fitted": refit, "points": points, "verdict": verdict });
+            let value = serde_json::json!({ "fitted": refit, "telling": telling, "points": points, "verdict": verdict });
             output::stdout(format!("{value:#}\n").as_bytes())
         }
     }
 }
 
 /// Writes the parity plot and the points, and prints the table. Returns an error if the mean error exceeds the tolerance.
-fn finish(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<(), Failure> {
+pub(super) fn finish(
+    wanted: &Validate,
+    points: &[Point],
+    fitted: Fitted<'_>,
+) -> Result<(), Failure> {
     fs::create_dir_all(&wanted.output)
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
     let figure = validate_figure::parity(points);
@@ -362,7 +304,7 @@ fn finish(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<
     let table = wanted.output.join("points.json");
     let json = serde_json::to_vec_pretty(points).unwrap_or_default();
     output::file(&table, |to| to.write_all(&json))?;
-    show(wanted, points, refit)?;
+    show(wanted, points, fitted)?;
     let Some(tolerance) = wanted.tolerance else { return Ok(()) };
     match Verdict::from_points(points) {
         Some(verdict) if verdict.mean_error <= tolerance => Ok(()),

@@ -16,7 +16,7 @@ pub(super) fn parity(points: &[Point]) -> Figure {
     let sets = vec![
         dots("held out", Point::counts),
         dots("fit points", |point| !point.held_out),
-        dots("too noisy to count", |point| point.held_out && !point.counts()),
+        dots("too noisy to count", Point::is_too_noisy),
     ];
     parity::figure("samples per second", "points", sets)
 }

@@ -1,10 +1,11 @@
-//! Factors on the times of a scenario's steps and samples, to be fitted to measured rows of training jobs.
+//! Changes of what a scenario and a profile say, to be fitted to measured rows of training jobs.
 
 use crate::law::DecodeLaw;
-use crate::scenario::{Distribution, Job, Operation, ReadCpu, RequestPath, Scenario};
+use crate::scenario::storage::Bandwidth;
+use crate::scenario::{Distribution, Job, Node, Operation, ReadCpu, RequestPath, Scenario};
 use serde::Serialize;
 
-/// Factors on the times of scenario and profile; the same for all jobs.
+/// Changes of what scenario and profile say; the same for all jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Factors {
     /// Factor on the step time.
@@ -12,16 +13,24 @@ pub struct Factors {
     /// Factor on the time that a loader's worker needs for a sample: latency and transfer of a request that is alone, decoding,
     /// delays, handing over. Resources that workers share (bandwidth, operations, cores) are unchanged.
     pub sample: f64,
+    /// Time that a trainer needs for each batch besides its step [s].
+    pub batch: f64,
+    /// Share of each node's cores that the jobs' threads get.
+    pub cores: f64,
+    /// Most that each storage gives all readers together [B/s].
+    pub server: f64,
+    /// Share of their work during which the workers of a loader hold a lock that they have in common.
+    pub lock: f64,
 }
 
 impl Default for Factors {
     fn default() -> Factors {
-        Factors { step: 1.0, sample: 1.0 }
+        Factors { step: 1.0, sample: 1.0, batch: 0.0, cores: 1.0, server: f64::INFINITY, lock: 0.0 }
     }
 }
 
 impl Factors {
-    /// Returns the scenario with its times multiplied by these factors.
+    /// Returns the scenario with these changes.
     #[must_use]
     pub fn applied(self, mut scenario: Scenario) -> Scenario {
         if self == Factors::default() {
@@ -30,12 +39,34 @@ impl Factors {
         scenario.jobs.iter_mut().for_each(|job| self.change_job(job));
         let storages = scenario.storage.iter_mut();
         for path in storages.flat_map(|of| [&mut of.path].into_iter().chain(&mut of.warm)) {
+            self.change_bandwidth(&mut path.bandwidth);
             let RequestPath { per_stream, latency, cpu, .. } = path;
             *per_stream /= self.sample;
             *latency = latency.scaled(self.sample);
             *cpu = ReadCpu { fixed: cpu.fixed * self.sample, per_byte: cpu.per_byte * self.sample };
         }
+        let cluster = &mut scenario.cluster;
+        self.change_cores(&mut cluster.node);
+        cluster.groups.iter_mut().for_each(|group| self.change_cores(&mut group.node));
         scenario
+    }
+
+    fn change_bandwidth(self, bandwidth: &mut Bandwidth) {
+        let limited = |rate: &f64| rate.min(self.server);
+        *bandwidth = match &*bandwidth {
+            Bandwidth::Fixed(rate) => Bandwidth::Fixed(limited(rate)),
+            Bandwidth::ByTransfers(table) => {
+                Bandwidth::ByTransfers(table.iter().map(limited).collect())
+            }
+        };
+    }
+
+    /// Leaves the job's threads a share of the cores, together; each thread still runs on a whole core.
+    fn change_cores(self, node: &mut Node) {
+        if self.cores < 1.0 {
+            node.usable_cores *= self.cores;
+            node.cores = node.cores.min(node.usable_cores.ceil() as u32).max(1);
+        }
     }
 
     fn change_job(self, job: &mut Job) {
@@ -43,8 +74,10 @@ impl Factors {
         step.fixed *= self.step;
         step.per_sample *= self.step;
         step.floor *= self.step;
+        step.fixed += self.batch;
         job.hand_off *= self.sample;
         for stage in &mut job.loader.stages {
+            stage.lock = stage.lock.max(self.lock);
             stage.per_sample.iter_mut().chain(&mut stage.per_item).for_each(|work| {
                 *work = self.changed(work);
             });

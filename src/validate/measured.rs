@@ -242,8 +242,9 @@ fn row(
     };
     let rate = figure("samples_per_second", f64::INFINITY)?.filter(|&rate| rate > 0.0);
     let step_time = figure("step_time", f64::INFINITY)?.filter(|&time| time > 0.0);
-    if rate.is_none() && step_time.is_none() {
-        let what = "is empty or 0; write what was measured, or leave the row out".to_owned();
+    if rate.is_none() && step_time.is_none() && used == Use::Fit {
+        let what = "is empty or 0; write what was measured, or leave `use` empty for a prediction"
+            .to_owned();
         return Err(wrong("samples_per_second", what));
     }
     Ok(MeasuredRow {
@@ -267,6 +268,12 @@ fn keys(header: &csv::StringRecord, record: &csv::StringRecord) -> Vec<String> {
 }
 
 impl MeasuredRow {
+    /// Returns whether the row has a measurement; others are predicted only.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.samples_per_second.is_some() || self.step_time.is_some()
+    }
+
     /// Returns the row as figures of one run. `samples` is the number of samples that all jobs together train on in one step.
     #[must_use]
     pub fn observed(&self, samples: f64) -> Observed {
@@ -398,7 +405,7 @@ mod tests {
         assert!(wrong("").contains("neither a column"));
         assert!(wrong("step_time\n-1\n").starts_with("line 2, column `step_time`: \"-1\" is not"));
         assert!(wrong("step_time\nnan\n").contains("\"nan\" is not a number"));
-        assert!(wrong("step_time\n0\n").contains("is empty or 0"));
+        assert!(wrong("use,step_time\nfit,0\n").contains("is empty or 0"));
         assert!(wrong("step_time,use\n1,maybe\n").contains("neither \"check\" nor \"fit\""));
         assert!(wrong("step_time,stall\n1,1.5\n").contains("a share from 0 to 1"));
         assert!(wrong("a,step_time\n1\n").contains("not a CSV file"));

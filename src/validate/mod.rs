@@ -5,6 +5,7 @@
 //! the errors.
 
 mod bound;
+mod explanation;
 mod factors;
 mod measure;
 mod measured;
@@ -17,12 +18,14 @@ mod predict;
 mod refit;
 #[cfg(test)]
 mod refit_tests;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod text;
 mod verdict;
 
 pub use bound::{Bound, Likeness, Work};
+pub use explanation::{Explanation, Limit};
 pub use factors::Factors;
 pub use measure::{LiveRun, Runs, lacking, least_runs, measure};
 pub use measured::{MeasuredError, MeasuredRow, read_measured};
@@ -32,8 +35,10 @@ pub use pace::{Pace, Witness};
 pub use plan::{Plan, PlanError, PlanPoint, Use, schema};
 pub use point::{Point, Prediction};
 pub use predict::{
-    PredictError, Simulated, show, simulate, step_at_crossover, with_errors, with_noise,
+    PredictError, Simulated, figures, resolve, show, simulate, step_at_crossover, with_errors,
+    with_noise,
 };
-pub use refit::{Refit, Told, refit};
+pub use refit::{Explained, Refit, Told, refit};
+pub use telling::{Telling, candidates, telling};
 pub use text::{refitted, render};
 pub use verdict::{Class, Verdict};

@@ -83,12 +83,20 @@ impl Point {
         Some(within.max(noise(&medians).unwrap_or(0.0)))
     }
 
-    /// Returns whether the point counts in the summary of errors: it is held out, and its runs agree or their noise cannot be
-    /// known.
+    /// Returns whether the point counts in the summary of errors: it is held out and was measured, and its runs agree or their noise
+    /// cannot be known.
     #[must_use]
     pub fn counts(&self) -> bool {
         let unknown = self.noise_floor.is_infinite();
-        self.held_out && self.noise().map_or(unknown, |noise| noise <= self.noise_floor)
+        self.held_out
+            && !self.runs.is_empty()
+            && self.noise().map_or(unknown, |noise| noise <= self.noise_floor)
+    }
+
+    /// Returns whether the point was measured, and its runs differ too much for it to count.
+    #[must_use]
+    pub fn is_too_noisy(&self) -> bool {
+        self.held_out && !self.runs.is_empty() && !self.counts()
     }
 
     /// Returns the relative error of a figure, (predicted − measured) ÷ measured; `None` without runs or if the measured value

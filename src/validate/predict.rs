@@ -31,6 +31,8 @@ pub struct Simulated {
     seed: u64,
     /// Whether the scenario prescribes the time of the training steps, so that no run is faster than its trainers without stalls.
     steps_are_prescribed: bool,
+    /// Number of explanations of measured rows, which the runs take in turn.
+    explanations: usize,
     /// Prediction of the naive model, if it is applicable.
     pub naive: Option<Naive>,
 }
@@ -45,8 +47,8 @@ struct Run {
 }
 
 impl Simulated {
-    /// Returns the prediction for one run, with the run-to-run noise that `profile` has; `None` if no simulation completed a
-    /// step.
+    /// Returns the prediction for one run, with the run-to-run noise that `profile` has; it is that of the best explanation of
+    /// measured rows, and its interval holds those of all explanations. `None` if no simulation completed a step.
     #[must_use]
     pub fn predict(&self, profile: &Profile) -> Option<Prediction> {
         let slowed = |run: &Run| {
@@ -56,9 +58,16 @@ impl Simulated {
             let least = if self.steps_are_prescribed { of.samples_per_second / most } else { 0.0 };
             of.clone().slowed(factor.max(least))
         };
-        let runs: Vec<Observed> = self.runs.iter().map(slowed).collect();
-        let simulated: Vec<Observed> = self.runs.iter().map(|run| run.figures.clone()).collect();
-        Prediction::from_runs(&simulated, &runs)
+        let by = |explanation: usize| {
+            let is_of = |run: &&Run| run.number as usize % self.explanations == explanation;
+            let of = || self.runs.iter().filter(is_of);
+            let simulated: Vec<Observed> = of().map(|run| run.figures.clone()).collect();
+            Prediction::from_runs(&simulated, &of().map(slowed).collect::<Vec<_>>())
+        };
+        (0..self.explanations).filter_map(by).reduce(|a, b| Prediction {
+            interval: [a.interval[0].min(b.interval[0]), a.interval[1].max(b.interval[1])],
+            ..a
+        })
     }
 }
 
@@ -74,12 +83,14 @@ pub fn simulate(
     runs: u32,
     refit: Option<&Refit>,
 ) -> Result<Simulated, PredictError> {
-    let factors = refit.map_or(Factors::default(), Refit::factors);
+    let factors = refit.map_or(Factors::default(), |refit| refit.best().best);
     let fitted = factors.applied(resolve(file, overrides, profile)?);
     let seed = fitted.run.seed;
     let steps_are_prescribed = fitted.jobs.iter().all(|job| training(job) == Work::Timed);
     let naive = naive(&fitted);
-    let mut simulated = Simulated { runs: Vec::new(), seed, steps_are_prescribed, naive };
+    let explanations = refit.map_or(1, |refit| refit.explanations.len());
+    let mut simulated =
+        Simulated { runs: Vec::new(), seed, steps_are_prescribed, explanations, naive };
     for run in 0..runs {
         let drawn = uncertainty::drawn(profile, seed, run);
         let factors = refit.map_or(Factors::default(), |refit| refit.drawn(run));
@@ -93,7 +104,7 @@ pub fn simulate(
     Ok(simulated)
 }
 
-/// Simulates a point once with the fitted parameters, without sampling; returns `None` if the run completes no step.
+/// Simulates a point once without sampling; returns `None` if the run completes no step.
 ///
 /// # Errors
 /// If the scenario has problems, or takes longer than can be simulated.
@@ -103,9 +114,16 @@ pub fn show(
     profile: &Profile,
     factors: Factors,
 ) -> Result<Option<Observed>, PredictError> {
-    let scenario = factors.applied(resolve(file, overrides, profile)?);
-    let outcome = sim::run(&scenario, 0, &sim::Options::default());
-    Ok(Observed::from_report(&report::summarise(&scenario, &[outcome.whole()?], 0.0)))
+    Ok(figures(&factors.applied(resolve(file, overrides, profile)?))?)
+}
+
+/// Simulates a scenario once; returns `None` if the run completes no step.
+///
+/// # Errors
+/// If the run takes longer than can be simulated.
+pub fn figures(scenario: &Scenario) -> Result<Option<Observed>, Unfinished> {
+    let outcome = sim::run(scenario, 0, &sim::Options::default());
+    Ok(Observed::from_report(&report::summarise(scenario, &[outcome.whole()?], 0.0)))
 }
 
 /// Returns the override that makes a step of the only job `factor` times as long as its loader needs for the step's samples;
@@ -129,7 +147,10 @@ pub fn step_at_crossover(
 }
 
 /// Returns the scenario on the machine that `profile` describes.
-fn resolve(
+///
+/// # Errors
+/// If the scenario has problems.
+pub fn resolve(
     file: &ScenarioFile,
     overrides: &[Override],
     profile: &Profile,

@@ -1,18 +1,18 @@
-//! Fits the factors of [`Factors`] to the measured rows that are marked for the fit, so that the simulation reproduces the
+//! Fits changes of scenario and profile to the measured rows that are marked for the fit, so that the simulation reproduces the
 //! measurements.
 //!
-//! The rows are simulated on a grid of factors: a coarse grid over the whole search range, and a fine grid around its best point.
-//! Between grid points, logarithms of rates are interpolated, which is exact as long as the bottleneck is the same: either the
-//! time of steps or the time of samples. An interval contains the values that the profile likelihood allows (Student's t for the
-//! number of rows). A factor on which no row depends, or that cannot be separated from the other one, therefore has a wide
+//! Several explanations are tried, each with two amounts: the time of a worker for a sample, and that of a limit which workers do not
+//! set. Those that the likelihood allows beside the best one are kept. The rows are simulated on a grid of amounts: a coarse grid over
+//! the whole search range, and a fine grid around its best point. Between grid points, logarithms of rates are interpolated, which is
+//! exact as long as the bottleneck is the same. An interval contains the values that the profile likelihood allows (Student's t for
+//! the number of rows). An amount on which no row depends, or that cannot be separated from the other one, therefore has a wide
 //! interval and is not identified.
 
-use super::{Factors, Observed};
+use super::explanation::REACH;
+use super::{Explanation, Factors, Limit, Observed};
 use crate::stats::student_975;
 use serde::Serialize;
 
-/// Binary logarithm of the largest factor that is searched; the smallest factor is its reciprocal.
-const REACH: f64 = 4.0;
 /// Number of points of each grid along each factor.
 const POINTS: usize = 17;
 /// Half of the fine grid's width in binary logarithms: one step of the coarse grid to either side.
@@ -32,20 +32,41 @@ const PRIOR: f64 = 4.0;
 const HUBER: f64 = 1.345;
 /// Maximum ratio of an interval's ends at which the factor counts as identified.
 const WIDE: f64 = 2.0;
+/// Difference of losses up to which two explanations fit equally well: a sixth of what tells them apart.
+const ALIKE: f64 = 1.0;
 /// Weight of the penalty on factors other than 1. It is so small that it decides only where the rows do not determine the
 /// factors.
 const PULL: f64 = 0.02;
 
-/// Estimate of a factor from rows.
+/// Estimate of an amount from rows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Told {
-    /// Estimated value. If the rows do not determine the value but are compatible with 1, the value is 1, which leaves scenario
+    /// Estimated value. If the rows do not determine a factor but are compatible with 1, the value is 1, which leaves scenario
     /// and profile unchanged.
     pub value: f64,
-    /// 95 % interval of the factor; `None` if the interval reaches an end of the search range.
+    /// 95 % interval; `None` if it reaches an end of the search range.
     pub ci95: Option<[f64; 2]>,
-    /// Why the rows do not determine the factor; `None` if they do.
+    /// Why the rows do not determine the amount; `None` if they do.
     pub unidentified: Option<String>,
+}
+
+/// An explanation of the rows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explained {
+    /// What limits the job where its workers do not.
+    pub limit: Limit,
+    /// Amount of this limit: for a step the factor on its time; for a batch the time for each [s]; for cores the share of them; for a
+    /// server its bandwidth [B/s]; for a lock the share of the workers' work.
+    pub amount: Told,
+    /// Factor on a worker's time for a sample.
+    pub sample: Told,
+    /// Root mean square of the logarithms of predicted over measured rates, on the same rows.
+    pub residual: f64,
+    /// Changes that reproduce the rows best.
+    pub best: Factors,
+    /// Changes sampled by their likelihood, for intervals of predictions. An amount that is not identified has the same value in
+    /// all samples.
+    pub draws: Vec<Factors>,
 }
 
 /// Result of the fit to rows.
@@ -53,67 +74,77 @@ pub struct Told {
 pub struct Refit {
     /// Number of rows that were used.
     pub rows: usize,
-    /// Factor on the step time.
-    pub step: Told,
-    /// Factor on a worker's time for a sample.
-    pub sample: Told,
-    /// Root mean square of the logarithms of predicted over measured rates, on the same rows.
-    pub residual: f64,
-    /// Factors sampled by their likelihood, for intervals of predictions. A factor that is not identified has the same value in
-    /// all samples.
-    pub draws: Vec<Factors>,
+    /// The explanations that the rows allow, the best one first.
+    pub explanations: Vec<Explained>,
 }
 
 impl Refit {
-    /// Returns the fitted factors.
+    /// Returns the best explanation.
     #[must_use]
-    pub fn factors(&self) -> Factors {
-        Factors { step: self.step.value, sample: self.sample.value }
+    pub fn best(&self) -> &Explained {
+        &self.explanations[0]
     }
 
-    /// Returns the sampled factors for simulation number `run`.
+    /// Returns the changes sampled for simulation number `run`: all explanations in turn.
     #[must_use]
     pub fn drawn(&self, run: u32) -> Factors {
-        match self.draws.len() {
-            0 => self.factors(),
+        let (run, all) = (run as usize, self.explanations.len());
+        let of = &self.explanations[run % all];
+        match of.draws.len() {
+            0 => of.best,
             // Consecutive runs get samples that are far apart on the lattice.
-            count => self.draws[(run as usize).wrapping_mul(40_503) % count],
+            count => of.draws[(run / all).wrapping_mul(40_503) % count],
         }
     }
 }
 
-/// Fits factors to measured rows; returns `None` if there are none. For each of the given factors, `simulate` returns the
-/// simulated figures of each row (`None` if the simulation completes no step).
+/// Fits `explanations` to measured rows, and keeps those that the rows allow; returns `None` if there are no rows. For each of the
+/// given changes, `simulate` returns the simulated figures of each row (`None` if the simulation completes no step).
 ///
 /// # Errors
 /// Returns the first error of `simulate`.
 pub fn refit<E>(
     rows: &[Observed],
+    explanations: &[Explanation],
     mut simulate: impl FnMut(&[Factors]) -> Result<Vec<Vec<Option<Observed>>>, E>,
 ) -> Result<Option<Refit>, E> {
-    if rows.is_empty() {
-        return Ok(None);
+    let mut all = Vec::new();
+    for explanation in explanations.iter().filter(|_| !rows.is_empty()) {
+        let coarse = Grid::new(*explanation, [0.0; 2], REACH, rows, &mut simulate)?;
+        let centre = coarse.best();
+        let fine = Grid::new(*explanation, centre, FINE, rows, &mut simulate)?;
+        all.push(Fitting { explanation: *explanation, coarse, fine, rows: rows.len() }.finish());
     }
-    let coarse = Grid::new([0.0; 2], REACH, rows, &mut simulate)?;
-    let centre = coarse.best();
-    let fine = Grid::new(centre, FINE, rows, &mut simulate)?;
-    Ok(Some(Fitting { coarse, fine, rows: rows.len() }.finish()))
+    let Some(best) = all.iter().min_by(|a, b| a.least.total_cmp(&b.least)) else { return Ok(None) };
+    let (least, allowed) = (best.least, best.least + best.allowance);
+    // Explanations that fit as well stay in their order.
+    let order = |fit: &Fitted| (fit.least - least >= ALIKE).then_some(fit.least).unwrap_or(least);
+    // What has no effect explains nothing that the worker's time does not.
+    let is_kept = |fit: &Fitted| fit.least <= allowed && fit.is_needed;
+    let any = all.iter().any(is_kept);
+    all.retain(|fit| is_kept(fit) || !any && fit.least == least);
+    all.sort_by(|a, b| order(a).total_cmp(&order(b)));
+    let explanations = all.into_iter().map(|fit| fit.explained).collect();
+    Ok(Some(Refit { rows: rows.len(), explanations }))
 }
 
-/// A point of the search range: binary logarithms of the factors on step time and sample time.
+/// A point of the search range: the place of an explanation's amount, and the binary logarithm of the factor on a worker's time for
+/// a sample.
 type Place = [f64; 2];
 
 /// Residuals of all rows at the points of a square grid.
 struct Grid {
+    explanation: Explanation,
     low: Place,
     spacing: f64,
     /// For each grid point, the residuals of all rates, followed by the residuals of all known computing times [standard
-    /// deviations]. In the order of grid points, the factor on the step time varies slowest.
+    /// deviations]. In the order of grid points, the explanation's amount varies slowest.
     residuals: Vec<Vec<f64>>,
 }
 
 impl Grid {
     fn new<E>(
+        explanation: Explanation,
         centre: Place,
         half: f64,
         rows: &[Observed],
@@ -124,15 +155,18 @@ impl Grid {
         let at = |index: usize| {
             [low[0] + spacing * (index / POINTS) as f64, low[1] + spacing * (index % POINTS) as f64]
         };
-        let factors: Vec<Factors> = (0..POINTS * POINTS).map(|i| factors(at(i))).collect();
+        let all = (0..POINTS * POINTS).map(|i| explanation.factors(at(i)));
+        let factors: Vec<Factors> = all.collect();
         let simulated = simulate(&factors)?;
         let residuals = simulated.iter().map(|of| residuals(rows, of)).collect();
-        Ok(Grid { low, spacing, residuals })
+        Ok(Grid { explanation, low, spacing, residuals })
     }
 
     /// Returns the grid point with the smallest loss.
     fn best(&self) -> Place {
-        let loss = |index: &usize| loss(&self.residuals[*index]) + pull(self.place(*index));
+        let loss = |index: &usize| {
+            loss(&self.residuals[*index]) + pull(self.explanation, self.place(*index))
+        };
         let all = 0..self.residuals.len();
         let best = all.min_by(|a, b| loss(a).total_cmp(&loss(b))).unwrap_or(0);
         self.place(best)
@@ -173,10 +207,6 @@ impl Grid {
     }
 }
 
-fn factors(place: Place) -> Factors {
-    Factors { step: place[0].exp2(), sample: place[1].exp2() }
-}
-
 /// Returns residuals [standard deviations]: the logarithm of simulated over measured value, for each row's rate and, if the row's
 /// stall is known, for the computing time of its steps.
 fn residuals(rows: &[Observed], simulated: &[Option<Observed>]) -> Vec<f64> {
@@ -206,12 +236,28 @@ fn loss(residuals: &[f64]) -> f64 {
     residuals.iter().map(one).sum()
 }
 
-fn pull(place: Place) -> f64 {
-    PULL * (place[0] * place[0] + place[1] * place[1])
+/// Returns the penalty on changes.
+fn pull(explanation: Explanation, place: Place) -> f64 {
+    let from = match explanation.without_effect() {
+        None => place[0],
+        Some(end) => (place[0] - end) / 2.0,
+    };
+    PULL * (from * from + place[1] * place[1])
+}
+
+/// A fitted explanation.
+struct Fitted {
+    explained: Explained,
+    /// Least loss, and how much more than the least of all is allowed.
+    least: f64,
+    allowance: f64,
+    /// Whether the rows rule out that the explanation's amount has no effect.
+    is_needed: bool,
 }
 
 /// Both grids with their residuals.
 struct Fitting {
+    explanation: Explanation,
     coarse: Grid,
     fine: Grid,
     rows: usize,
@@ -223,10 +269,10 @@ impl Fitting {
         loss(&grid.at(place))
     }
 
-    fn finish(self) -> Refit {
+    fn finish(self) -> Fitted {
         let lattice = self.lattice();
         let losses: Vec<f64> = lattice.iter().map(|place| self.loss(*place)).collect();
-        let pulled = |index: &usize| losses[*index] + pull(lattice[*index]);
+        let pulled = |index: &usize| losses[*index] + pull(self.explanation, lattice[*index]);
         let all = 0..lattice.len();
         let best = all.min_by(|a, b| pulled(a).total_cmp(&pulled(b))).unwrap_or(0);
         let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
@@ -235,14 +281,33 @@ impl Fitting {
         let freedom = PRIOR + seen.saturating_sub(2) as f64;
         let scale = ((least + PRIOR) / freedom).max(1.0);
         let t = student_975(freedom).unwrap_or(f64::INFINITY);
-        let allowed = |index: usize| losses[index] <= least + t * t * scale;
+        let allowance = t * t * scale;
+        let allowed = |index: usize| losses[index] <= least + allowance;
         let inside: Vec<Place> =
             (0..lattice.len()).filter(|i| allowed(*i)).map(|i| lattice[i]).collect();
-        let told = [0, 1].map(|axis| self.told(axis, lattice[best], &inside));
-        let draws = self.draws(lattice[best], &told, &inside, scale, least);
-        let residual = self.residual(lattice[best]);
-        let [step, sample] = told;
-        Refit { rows: self.rows, step, sample, residual, draws }
+        let told = |best| [0, 1].map(|axis| self.told(axis, best, &inside));
+        let best = self.unchanged_if_unknown(lattice[best], &told(lattice[best]), &inside);
+        let told = told(best);
+        let draws = self.draws(best, &told, &inside, scale, least);
+        let residual = self.residual(best);
+        let end = self.explanation.without_effect();
+        let is_needed =
+            end.is_none_or(|end| inside.iter().all(|place| (place[0] - end).abs() > 0.01));
+        let [amount, sample] = told;
+        let limit = self.explanation.limit;
+        let best = self.explanation.factors(best);
+        let explained = Explained { limit, amount, sample, residual, best, draws };
+        Fitted { explained, least, allowance, is_needed }
+    }
+
+    /// Returns the best point at which factors that the rows do not determine are 1, if the likelihood allows that.
+    fn unchanged_if_unknown(&self, best: Place, told: &[Told; 2], inside: &[Place]) -> Place {
+        let is_factor = [self.explanation.without_effect().is_none(), true];
+        let unknown = |axis: usize| is_factor[axis] && told[axis].ci95.is_none();
+        let is_unchanged =
+            |place: &&Place| (0..2).all(|axis| !unknown(axis) || place[axis].abs() < 1e-9);
+        let all = inside.iter().filter(is_unchanged);
+        *all.min_by(|a, b| self.loss(**a).total_cmp(&self.loss(**b))).unwrap_or(&best)
     }
 
     /// Returns all points of the search range at which the likelihood is evaluated: the points of both grids, and points between
@@ -254,13 +319,18 @@ impl Fitting {
         places
     }
 
-    /// Returns the estimate of factor number `axis`; `inside` are the points that the likelihood allows.
+    /// Returns the value at `place` along an axis.
+    fn value(&self, axis: usize, place: f64) -> f64 {
+        if axis == 0 { self.explanation.amount(place) } else { place.exp2() }
+    }
+
+    /// Returns the estimate along axis number `axis`; `inside` are the points that the likelihood allows.
     fn told(&self, axis: usize, best: Place, inside: &[Place]) -> Told {
         let along = || inside.iter().map(|place| place[axis]);
         let (low, high) = (along().fold(best[axis], f64::min), along().fold(best[axis], f64::max));
         let ends = [(low <= 0.01 - REACH), (high >= REACH - 0.01)];
-        let value = best[axis].exp2();
-        let [below, above] = [low, high].map(f64::exp2);
+        let value = self.value(axis, best[axis]);
+        let [below, above] = [low, high].map(|place| self.value(axis, place));
         let unidentified = match ends {
             [true, true] => Some("no row depends on it".to_owned()),
             [true, false] => Some(format!("the rows only say that it is at most {above:.2}")),
@@ -299,7 +369,7 @@ impl Fitting {
         for (place, weight) in all {
             sum += weight / total;
             while draws.len() < DRAWS && (draws.len() as f64 + 0.5) / (DRAWS as f64) < sum {
-                draws.push(factors(place));
+                draws.push(self.explanation.factors(place));
             }
         }
         draws

@@ -1,6 +1,6 @@
 //! The table of errors as text.
 
-use super::{Bound, Class, Observed, Pace, Point, Refit, Told, Verdict};
+use super::{Bound, Class, Explained, Limit, Observed, Pace, Point, Refit, Telling, Told, Verdict};
 use crate::report::format::{number, rate, seconds, share, signed_share};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::NOTHING};
 use std::fmt::Write;
@@ -41,28 +41,118 @@ pub fn render(points: &[Point], width: usize) -> String {
     text
 }
 
-/// Returns the fitted factors as text, with a list of the properties that no such fit can determine.
+/// Largest residual of a fit that the noise of single runs explains.
+const NOISE: f64 = 0.05;
+
+/// Returns the fitted explanations as text, the run that would tell them apart, and a list of the properties that no such fit can
+/// determine.
 #[must_use]
-pub fn refitted(refit: &Refit) -> String {
-    let told = |what: &str, told: &Told| {
-        let interval = told.ci95.map(|[low, high]| format!(" [{low:.3}, {high:.3}]"));
-        let why = match &told.unidentified {
-            None => String::new(),
-            Some(why) => format!(" ? not identified: {why}"),
-        };
-        let interval = interval.unwrap_or_default();
-        format!("{what}{:.3} times what scenario and profile say{interval}{why}\n", told.value)
+pub fn refitted(refit: &Refit, telling: Option<&Telling>) -> String {
+    let Refit { rows, explanations } = refit;
+    let left = refit.best().residual;
+    let of_rows = if *rows == 1 { "row" } else { "rows" };
+    let mut text = String::new();
+    if left > NOISE {
+        text += &format!(
+            "No explanation meets the {rows} rows of the fit: the best one leaves {}, more than equal runs differ by. Something that \
+             the scenario leaves out differs between them; predictions are worth little.\n",
+            share(left)
+        );
+    }
+    match &explanations[..] {
+        [only] => {
+            text += &format!("fitted on {rows} {of_rows}, which it meets within {}\n", share(left));
+            text += &alone(only);
+        }
+        several => {
+            let most = several.iter().map(|of| of.residual).fold(0.0, f64::max);
+            text += &format!(
+                "fitted on {rows} {of_rows}: {} explanations meet them within {}, and the rows cannot tell which holds; predictions \
+                 span them\n",
+                several.len(),
+                share(most)
+            );
+            several.iter().for_each(|of| text += &beside(of));
+        }
+    }
+    if let Some(Telling { set, rates }) = telling {
+        let rates: Vec<String> = rates
+            .iter()
+            .map(|(limit, rate)| format!("{} {}", noun(*limit), number(*rate)))
+            .collect();
+        text += &format!(
+            "one run would tell: the fastest row with `{}` ({} samples/s)\n",
+            set.join("`, `"),
+            rates.join(", ")
+        );
+    }
+    text + "not told by rows       reading, decoding and handing over apart; fixed and per-sample parts of a step; jitter\n"
+}
+
+/// Returns the only explanation as text.
+fn alone(of: &Explained) -> String {
+    let sample = told("worker's time, sample  ", &of.sample, &times);
+    match of.limit {
+        Limit::Step => told("time of a step         ", &of.amount, &times) + &sample,
+        Limit::Batch => told("trainer, each batch    ", &of.amount, &seconds) + &sample,
+        Limit::Cores => told("cores of the threads   ", &of.amount, &share) + &sample,
+        Limit::Server => told("bandwidth of storage   ", &of.amount, &rate_of_bytes) + &sample,
+        Limit::Lock => told("common lock of workers ", &of.amount, &share) + &sample,
+    }
+}
+
+/// Returns one of several explanations as text.
+fn beside(of: &Explained) -> String {
+    let amount = |write: &dyn Fn(f64) -> String| {
+        let interval =
+            of.amount.ci95.map(|[low, high]| format!(" [{}, {}]", write(low), write(high)));
+        format!("{}{}", write(of.amount.value), interval.unwrap_or_default())
     };
-    let rows = if refit.rows == 1 { "row" } else { "rows" };
+    let what = match of.limit {
+        Limit::Step => {
+            format!("a step takes {} times what scenario and profile say", amount(&number))
+        }
+        Limit::Batch => {
+            format!("each batch takes the trainer {} besides its step", amount(&seconds))
+        }
+        Limit::Cores => format!("threads get {} of the cores", amount(&share)),
+        Limit::Server => format!("the storage gives {}", amount(&rate_of_bytes)),
+        Limit::Lock => format!("workers hold a common lock for {} of their work", amount(&share)),
+    };
     format!(
-        "fitted on {} {rows}, which it meets within {}\n{}{}\
-         not told by rows       reading, decoding and handing over apart; shared bandwidth, operations \
-         and cores; fixed and per-sample parts of a step; jitter\n",
-        refit.rows,
-        share(refit.residual),
-        told("time of a step         ", &refit.step),
-        told("worker's time, sample  ", &refit.sample),
+        "  {:<6}  {what}; a worker takes {} times as long for a sample\n",
+        noun(of.limit),
+        number(of.sample.value)
     )
+}
+
+fn noun(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Step => "step",
+        Limit::Batch => "batch",
+        Limit::Cores => "cores",
+        Limit::Server => "server",
+        Limit::Lock => "lock",
+    }
+}
+
+fn times(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+fn rate_of_bytes(value: f64) -> String {
+    rate(value, "B")
+}
+
+fn told(what: &str, told: &Told, write: &dyn Fn(f64) -> String) -> String {
+    let interval = told.ci95.map(|[low, high]| format!(" [{}, {}]", write(low), write(high)));
+    let why = match &told.unidentified {
+        None => String::new(),
+        Some(why) => format!(" ? not identified: {why}"),
+    };
+    let interval = interval.unwrap_or_default();
+    let of = if what.contains("time") { " times what scenario and profile say" } else { "" };
+    format!("{what}{}{of}{interval}{why}\n", write(told.value))
 }
 
 fn row(point: &Point) -> Vec<String> {
@@ -73,10 +163,10 @@ fn row(point: &Point) -> Vec<String> {
         let live = measured.as_ref().map_or("-".to_owned(), |run| write(of(run)));
         format!("{} / {live}", write(of(predicted)))
     };
-    let mark = match (point.held_out, point.counts()) {
+    let mark = match (point.held_out, point.is_too_noisy()) {
         (false, _) => " (fit)",
-        (true, false) if !point.runs.is_empty() => " (too noisy)",
-        (true, _) => "",
+        (true, true) => " (too noisy)",
+        (true, false) => "",
     };
     vec![
         format!("{}{mark}", point.name),
@@ -95,6 +185,11 @@ fn row(point: &Point) -> Vec<String> {
 fn summary(points: &[Point]) -> Vec<String> {
     if points.iter().all(|point| point.runs.is_empty()) {
         return vec![predicted(points)];
+    }
+    if points.iter().all(|point| !point.held_out || point.runs.is_empty()) {
+        return vec![
+            "no row that the fit did not use was measured, so the error is unknown".to_owned(),
+        ];
     }
     let Some(verdict) = Verdict::from_points(points) else {
         return vec![

@@ -98,7 +98,7 @@ impl Verdict {
         let stall = |p: &Point| Some(p.predicted.median.stall - p.measured()?.stall);
         Some(Verdict {
             points: counting.len(),
-            too_noisy: points.iter().filter(|p| p.held_out && !p.counts()).count(),
+            too_noisy: points.iter().filter(|p| p.is_too_noisy()).count(),
             mean_error: mean(&errors)?,
             worst: (worst.name.clone(), rate(worst)?),
             worst_cause: cause.map(|(name, ours, theirs)| (name.to_owned(), ours, theirs)),

@@ -35,6 +35,7 @@ mod elastic;
 mod endless;
 mod energy;
 mod every_key;
+mod explanations;
 mod exposed;
 mod faults;
 mod fletcher;

@@ -347,6 +347,12 @@ fn compared(place: &Place) -> serde_json::Value {
     serde_json::from_slice(&assert.get_output().stdout).expect("JSON")
 }
 
+/// Returns the explanation of the fit by this limit.
+fn explanation<'v>(answer: &'v serde_json::Value, limit: &str) -> &'v serde_json::Value {
+    let all = answer["fitted"]["explanations"].as_array().expect("explanations");
+    all.iter().find(|of| of["limit"] == limit).unwrap_or_else(|| panic!("{limit}: {all:?}"))
+}
+
 #[test]
 fn measured_rows_marked_for_fitting_are_fitted_and_other_rows_predicted() {
     let place = place();
@@ -365,8 +371,9 @@ fn measured_rows_marked_for_fitting_are_fitted_and_other_rows_predicted() {
     assert!(without["verdict"]["mean_error"].as_f64().is_some_and(|error| error > 0.3));
     place.write("runs.csv", &rows("fit"));
     let with = compared(&place);
-    let told = |name: &str| with["fitted"][name]["value"].as_f64().expect("a factor");
-    assert!((told("step") / 1.5 - 1.0).abs() < 0.02, "{}", with["fitted"]);
+    let by_step = explanation(&with, "step");
+    let told = |name: &str| by_step[name]["value"].as_f64().expect("a factor");
+    assert!((told("amount") / 1.5 - 1.0).abs() < 0.02, "{}", with["fitted"]);
     assert!((told("sample") / 2.0 - 1.0).abs() < 0.05, "{}", with["fitted"]);
     assert_eq!((&with["fitted"]["rows"], &with["verdict"]["points"]), (&2.into(), &2.into()));
     let error = with["verdict"]["mean_error"].as_f64().expect("an error");
@@ -379,7 +386,13 @@ fn measured_rows_marked_for_fitting_are_fitted_and_other_rows_predicted() {
     }
     let text = place.forebay(&MEASURED[..9]).assert().success();
     let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
-    for part in ["fitted on 2 rows", "time of a step", "not told by rows", "(fit)"] {
+    for part in [
+        "fitted on 2 rows: 3 explanations",
+        "a step takes",
+        "one run would tell",
+        "not told by rows",
+        "(fit)",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -395,8 +408,8 @@ fn a_real_pytorch_loop_is_predicted_from_two_of_its_runs() {
         place.write(to, &fs::read_to_string(repository(from)).expect("a shipped file"));
     }
     let found = compared(&place);
-    let fitted = &found["fitted"];
-    assert!(fitted["step"]["unidentified"].is_null(), "{fitted}");
+    let fitted = explanation(&found, "step");
+    assert!(fitted["amount"]["unidentified"].is_null(), "{fitted}");
     assert!(fitted["sample"]["unidentified"].is_null(), "{fitted}");
     // Samples sleep for 2 ms, where the scenario guesses 1 ms.
     let sample = fitted["sample"]["value"].as_f64().expect("a factor");
