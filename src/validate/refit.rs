@@ -118,7 +118,7 @@ pub fn refit<E>(
     let Some(best) = all.iter().min_by(|a, b| a.least.total_cmp(&b.least)) else { return Ok(None) };
     let (least, allowed) = (best.least, best.least + best.allowance);
     // Explanations that fit as well stay in their order.
-    let order = |fit: &Fitted| (fit.least - least >= ALIKE).then_some(fit.least).unwrap_or(least);
+    let order = |fit: &Fitted| if fit.least - least >= ALIKE { fit.least } else { least };
     // What has no effect explains nothing that the worker's time does not.
     let is_kept = |fit: &Fitted| fit.least <= allowed && fit.is_needed;
     let any = all.iter().any(is_kept);

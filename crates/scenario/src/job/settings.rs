@@ -148,7 +148,7 @@ pub(crate) struct JobSettings {
     pub(super) cpu_quota: Field<Factor>,
     /// Period of `cpu_quota`, as a control group's: threads that have used the core-seconds of a period wait for the next one. With
     /// "0 s" the quota holds at every instant (default: 100 ms).
-    #[schemars(extend("x-role" = Role::Limit))]
+    #[schemars(extend("x-role" = Role::Identity))]
     pub(super) cpu_period: Field<Amount<Time>>,
     /// Threads that share a worker's computing for one sample, as OpenMP's or OpenCV's do (default:
     /// none).
