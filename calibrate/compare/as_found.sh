@@ -81,7 +81,7 @@ quotas() {
     quota "$1"
     calibrate "a quota of $1 cores"
     row "quotas-$1" fitted cores 1 "$(inside python3 "$here/spinner.py" 4 10)" "$(found "profile['host']['cores']")"
-    local image="profile['decode']['jpeg-80']['parameters']"
+    local image="profile['decode']['jpeg']['parameters']"
     image="$image['fixed']['value'] + 17722 * $image['per_byte']['value'] + 256 * 192 * $image['per_pixel']['value']"
     local here_cost=$(found "$image")
     quota -1
