@@ -13,7 +13,7 @@ use forebay_scenario::storage::Bandwidth;
 
 /// Takes the place of the reader in a transfer whose reader no longer waits.
 const NOBODY: u64 = u64::MAX;
-/// Stands in encoded state for the bytes of a turn that has not begun [B].
+/// Number of bytes that encodes, in shared state, that a transfer waits for its turn.
 const WAITS: f64 = -1.0;
 
 /// State of one storage.
@@ -44,7 +44,7 @@ struct Transfer {
     queue: usize,
     /// Bytes that have not arrived at time `until` [B].
     left: f64,
-    /// Those of them that arrive in this turn [B]; `None` while the transfer waits for its turn.
+    /// Bytes of `left` that arrive in the transfer's current turn [B]; `None` while the transfer waits for its turn.
     turn: Option<f64>,
     ended: Option<Time>,
 }
@@ -197,7 +197,7 @@ impl Books {
         self.served
     }
 
-    /// Starts a transfer of `bytes` for `reader`, whose upper 32 bits are its client's number. Returns the time at which the transfer ends if
+    /// Starts a transfer of `bytes` for the reader with the number `reader`; its upper 32 bits are the number of the reader's client. Returns the time at which the transfer ends if
     /// no other transfer starts.
     pub(super) fn begin(&mut self, now: Time, line: &Line, reader: u64, bytes: f64) -> Time {
         self.advance(now, line);

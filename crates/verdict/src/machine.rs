@@ -1,5 +1,5 @@
-//! The uncertainty of a profile in what a verdict promises: the changes that help are simulated again with parameters drawn from the
-//! profile's measurements.
+//! Lets the promises of a verdict carry the uncertainty of a profile: the changes that help are simulated again on machines whose
+//! parameters are drawn from what the profile's measurements allow.
 
 use forebay_engine::stats::{mean, sd, student_975};
 use forebay_scenario::profile::Profile;
@@ -52,8 +52,8 @@ impl Base<'_> {
     }
 }
 
-/// Widens the intervals of the step time and of the gain by how much both differ between machines, and that of the step time also by
-/// `spread`, how much runs on one machine differ.
+/// Widens the interval of the step time and that of the gain by their spread over the drawn machines; the interval of the step time also
+/// by `spread`, the spread of runs on one machine.
 fn widen(effect: &mut Effect, (before, after): (&[Option<f64>], &[Option<f64>]), spread: f64) {
     let both = before.iter().zip(after).filter_map(|(before, after)| Some(((*before)?, (*after)?)));
     let both: Vec<(f64, f64)> = both.collect();

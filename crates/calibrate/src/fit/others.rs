@@ -159,7 +159,8 @@ struct Variances {
 }
 
 impl Variances {
-    /// Returns the variances of a cell's trials; one farther than `most` from the mean counts as this far.
+    /// Returns the variances of a cell's trials. A trial whose distance from the mean is larger than `most` counts with the distance
+    /// `most`.
     fn new(cell: &Cell, most: f64) -> Variances {
         let off = cell.values.iter().map(|value| (value / cell.mean - 1.0).clamp(-most, most));
         let off: Vec<f64> = off.collect();

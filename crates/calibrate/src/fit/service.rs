@@ -139,8 +139,8 @@ fn drawn(cells: &[&Mixes], value: f64, draws: usize) -> Vec<Vec<f64>> {
     scatter.iter().zip(&errors).map(draw).collect()
 }
 
-/// Returns the number of requests in service that explains these ratios of the cells best, and the root mean square error. If so many as
-/// there were readers explain them, nobody waits.
+/// Returns the number of requests served at once that explains the cells' ratios best, and the root mean square error of their logarithms.
+/// If that is the number of all readers, no request waits, and the number is [`SERVED_ALL`].
 fn best(cells: &[&Mixes], ratios: &[f64]) -> (f64, f64) {
     let most = cells.iter().map(|cell| cell.laws.len()).max().unwrap_or(1);
     let error = |at_once: usize| {

@@ -40,9 +40,9 @@ pub(crate) struct TokenBucket {
     /// Content at time `counted`.
     content: f64,
     counted: Time,
-    /// Tokens that the link had taken by then.
+    /// Tokens that the link had taken by the time `counted`.
     served: f64,
-    /// Number of periods whose tokens had entered by then.
+    /// Number of periods whose tokens had entered the bucket by the time `counted`.
     periods: u64,
     /// Whether the link has the bandwidth of bursts.
     is_fast: bool,
@@ -164,7 +164,7 @@ impl Env {
         self.buckets.ids().iter().find(|b| self.buckets[*b].link == link)
     }
 
-    /// Returns what the link of a bucket has drawn from it until now, and when the bucket was first empty: see [`TokenBucket::drawn`].
+    /// Returns the tokens that a bucket has lost since the run began, and when it was first empty [s]: see [`TokenBucket::drawn`].
     pub(crate) fn drawn_from(&mut self, b: TokenBucketId) -> (f64, Option<f64>) {
         self.buckets[b].drawn((self.now, &self.network))
     }
@@ -215,8 +215,8 @@ mod tests {
 
     #[test]
     fn closed_time_is_that_of_closings_within_the_time_asked_about() {
-        // System: a gate that was closed from 2 to 5 and from 8 to 9, and has been since 11. Expectation: the parts of these within
-        // the time asked about.
+        // System: a gate that was closed from 2 to 5 and from 8 to 9, and has been closed since 11. Expectation: for each time asked about,
+        // the sum of those parts of it in which the gate was closed.
         let mut network: Network<ActivityId> = Network::new();
         let link = network.link(Capacity::Fixed(1.0));
         let of = Burst { bandwidth: 4.0, bucket: 1.0, content: 1.0, period: Some(1.0) };
