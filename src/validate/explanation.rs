@@ -38,7 +38,7 @@ impl Explanation {
         Explanation { limit: Limit::Step, middle: 1.0 }
     }
 
-    /// Returns all explanations of `rows`, each of which reads `bytes` [B/s].
+    /// Returns all explanations of `rows`; `bytes` has what each row reads from storage [B/s].
     #[must_use]
     pub fn all(rows: &[Observed], bytes: &[f64]) -> Vec<Explanation> {
         let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
@@ -57,7 +57,7 @@ impl Explanation {
         all
     }
 
-    /// Returns the amount at `place` of the range, which goes from −[`REACH`] to [`REACH`].
+    /// Returns the amount at `place`, a place of the range from −[`REACH`] to [`REACH`].
     pub(super) fn amount(&self, place: f64) -> f64 {
         let place = if self.limit == Limit::Cores { place / 2.0 } else { place };
         self.middle * place.exp2()
@@ -77,7 +77,8 @@ impl Explanation {
         Factors { sample: sample.exp2(), ..changed }
     }
 
-    /// Returns the end of the range at which the amount changes nothing; `None` for a step, which has one anyway.
+    /// Returns the end of the range at which the amount changes nothing; `None` for the step, whose factor 1 in the middle
+    /// of the range changes nothing.
     pub(super) fn without_effect(&self) -> Option<f64> {
         match self.limit {
             Limit::Step => None,

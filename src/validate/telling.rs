@@ -4,7 +4,7 @@ use super::{Explained, Factors, Limit, Observed};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
-/// Least ratio of two rates that a run tells apart, with room for its noise.
+/// Smallest ratio of two predicted rates that one noisy run can tell apart.
 const APART: f64 = 1.1;
 
 /// A run that would tell explanations apart.
@@ -56,7 +56,7 @@ pub fn telling(
             .flat_map(|(i, (_, a))| of.rates[..i].iter().filter(move |(_, b)| far(*a, *b)));
         pairs.count()
     };
-    // The first of those that tell equally much.
+    // Of candidates that tell equally many pairs apart, the first is the cheapest.
     let best = all.map(|of| (apart(&of), of)).reduce(|a, b| if b.0 > a.0 { b } else { a })?;
     (best.0 > 0).then_some(best.1)
 }

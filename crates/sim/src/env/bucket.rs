@@ -25,7 +25,8 @@ const CHECKS: f64 = 64.0;
 /// end.
 const MOST_CHECKS: f64 = 4096.0;
 
-/// Number of past closings of a gate that are remembered: computations that last longer than so many periods are not of interest.
+/// Number of past closings of a gate that are kept. Of a computation that lasts longer than so many periods, the closings before them
+/// count as waiting for cores.
 const CLOSINGS: usize = 1024;
 
 /// A token bucket, and the link that empties it. Its unit is that of the link: a byte or a core-second.
