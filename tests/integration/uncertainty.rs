@@ -162,3 +162,18 @@ fn promises_of_changes_carry_what_the_measurements_leave_open() {
     let noise = promised(&[1e-3; 4], 0.1);
     assert!((0.17..0.25).contains(&noise), "{noise}");
 }
+
+#[test]
+fn more_cores_are_promised_where_only_the_profile_says_how_many_there_are() {
+    // System: 16 threads that decode for 4 ms on the four cores of the profile; the scenario has no `[cluster.node]`. Expectation:
+    // eight cores are offered, and halve the step.
+    let place = place(&[1e-3; 4], 0.0);
+    let work = "job.loader.tf-queue={ threads = 16, capacity = \"64 samples\", decode = \"4 ms\" }";
+    let report = report(&place, &["--set", work]);
+    let limits = report["verdict"]["limits"].as_array().expect("a list");
+    let cores = limits.iter().find(|limit| limit["key"] == "cluster.node.cores");
+    let cores = cores.unwrap_or_else(|| panic!("no cores among {limits:?}"));
+    assert_eq!(cores["changes"][0]["set"], "cluster.node.cores=8");
+    let step = |name: &str| cores[name].as_f64().expect("a time");
+    assert!((step("after") / step("before") - 0.5).abs() < 0.02, "{cores}");
+}

@@ -47,6 +47,9 @@ impl Amount {
         }
         let text = match self.unit {
             AmountUnit::Whole => return whole(value.round()),
+            AmountUnit::Number if rounded(value).fract() == 0.0 && value.abs() < 1e12 => {
+                return whole(rounded(value));
+            }
             AmountUnit::Number => return Some(Value(Tree::Float(rounded(value)))),
             AmountUnit::Time => units::natural::<Time>(value),
             AmountUnit::Size => units::natural::<Size>(value),

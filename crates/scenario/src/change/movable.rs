@@ -105,6 +105,9 @@ impl Editor {
     }
 }
 
+/// Tables of what every cluster has, whether the file writes them or not: a profile may say how many cores a node has.
+const EVERYWHERE: [&str; 2] = ["cluster.node", "cluster.network"];
+
 /// A place in the file: its node, if the file has it, its dotted key, and the path of this key in the schema.
 struct Place {
     node: Option<NodeId>,
@@ -173,7 +176,11 @@ impl<'a> Walk<'a> {
                 None if node.is_some() || is_kind || self.is_plain_table(property) => {
                     self.visit(property, &below);
                 }
-                Some(Role::Identity) if node.is_some() || is_kind => self.visit(property, &below),
+                Some(Role::Identity)
+                    if node.is_some() || is_kind || EVERYWHERE.contains(&below.class.as_str()) =>
+                {
+                    self.visit(property, &below);
+                }
                 _ => {}
             }
         }
