@@ -51,12 +51,23 @@ calibrate() {
 # Prints what a Python expression finds in the profile, or nothing.
 found() { fitted profile "$1"; }
 
+# Adds a row that says whether the 95 % interval of a parameter, as a Python expression, holds the truth; its error is the half-width.
+held() {
+    local low high value
+    read -r value low high < <(found "$4['value'], *$4.get('ci95', [0, float('inf')])" | tr -d '(),') || true
+    [[ -z $value ]] && return
+    awk -v OFS=, -v a="$1" -v b="$2" -v truth="$3" -v low="$low" -v high="$high" -v value="$value" \
+        'BEGIN { inside = (truth >= low && truth <= high)
+            print a, "held", b, 1, 1, inside, sprintf("%+.4f", (high - low) / 2 / value) }' >>"$rows"
+}
+
 # Compares a fitted limit of direct reads with what the reader of requests of $4 gets in bytes (field 1) or requests (field 2).
 limit() {
     local part=$1 what=$2 unit=$3 size=$4 field=$5 other=$6 truth
     truth=$(inside python3 "$here/reader.py" "$place/disk/own" "$size" 8 20 | cut -d' ' -f"$field")
     local of="profile['read']['direct']['parameters']"
     row "$part" fitted "$what" "$unit" "$truth" "$(found "$of['$what']['value']")"
+    held "$part" "$what" "$truth" "$of['$what']"
     # A limit that nothing sets has no value of its own.
     row "$part" invented "$other" 1 1 "$(found "1 if $of['$other'].get('unidentified') else 2")"
 }
@@ -116,6 +127,23 @@ hogs() {
     echo 262144 >"$groups/cpu/$name/cpu.shares"
 }
 
+# Runs what `forebay run` promises for $2 other loaders on set-up $1, throttled to $3 MB/s (0: not) and $4 cores (-1: not).
+what_ifs() {
+    local rate=$3 cores=$4 plan changed_rate changed_quota
+    mkdir -p "$place/promises"
+    tell "asking what would help: set-up $1"
+    inside python3 "$here/what_ifs.py" ask "$forebay" "$here/loaders-scenario.toml" "$place/profile/profile.toml" "${SEED:-1}-if-$1" "$2" \
+        "$rate" "$cores" "$place/promises" >"$place/plans"
+    while read -r plan changed_rate changed_quota <&3; do
+        set_limit blkio.throttle.read_bps_device "$number $(awk -v r="$changed_rate" 'BEGIN { printf "%d", r * 1e6 }')"
+        quota "$changed_quota"
+        inside "$forebay" --quiet validate "$place/promises/$plan.toml" --profile "$place/profile/profile.toml" \
+            --directory "$place/disk" --output "$place/promises/$plan" >"$place/log" || { cat "$place/log" >&2; return 1; }
+    done 3<"$place/plans"
+    python3 "$here/what_ifs.py" answer "loaders-$1" "$place/promises" >>"$rows"
+    rm -r "$place/promises"
+}
+
 # Eight loaders that `loaders.py` draws on set-up $1, predicted before each is run three times in turns with the others.
 loaders() {
     local what
@@ -139,7 +167,11 @@ loaders() {
     inside "$forebay" --quiet validate "$place/loaders.toml" --profile "$place/profile/profile.toml" \
         --directory "$place/disk" --output "$place/validation" >"$place/log" || { cat "$place/log" >&2; return 1; }
     python3 "$here/points.py" "loaders-$1" "$place/validation/points.json" >>"$rows"
-    [[ $1 == 3 ]] && hogs_end
+    case $1 in
+        1) what_ifs 1 10 44 1.0 ;;
+        2) what_ifs 2 10 115 1.5 ;;
+        3) hogs_end ;;
+    esac
     echo 262144 >"$groups/cpu/$name/cpu.shares"
     set_limit blkio.throttle.read_bps_device "$number 0"
     set_limit blkio.throttle.read_iops_device "$number 0"
