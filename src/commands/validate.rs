@@ -272,19 +272,22 @@ pub(super) struct Fitted<'a> {
     pub(super) refit: Option<&'a Refit>,
     /// The run that would tell the explanations apart.
     pub(super) telling: Option<&'a Telling>,
+    /// What `next()` costs the loops of rows for each batch although it is ready, if the rows say it [s].
+    pub(super) next_time: Option<f64>,
 }
 
 /// Prints the table of points and the verdict.
 fn show(wanted: &Validate, points: &[Point], fitted: Fitted<'_>) -> Result<(), Failure> {
-    let Fitted { refit, telling } = fitted;
+    let Fitted { refit, telling, next_time } = fitted;
     match wanted.format {
         ReportFormat::Text => {
             let told = refit.map(|refit| validate::refitted(refit, telling)).unwrap_or_default();
+            let told = told + &next_time.map(validate::next_time_text).unwrap_or_default();
             output::text(&(told + &validate::render(points, output::width())))
         }
         ReportFormat::Json => {
             let verdict = Verdict::from_points(points);
-            let value = serde_json::json!({ "fitted": refit, "telling": telling, "points": points, "verdict": verdict });
+            let value = serde_json::json!({ "fitted": refit, "telling": telling, "next_time": next_time, "points": points, "verdict": verdict });
             output::stdout(format!("{value:#}\n").as_bytes())
         }
     }

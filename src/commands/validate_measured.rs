@@ -5,6 +5,7 @@ use super::{Failure, input};
 use crate::cli::Validate;
 use crate::input::{Records, WRITTEN};
 use crate::scenario::{Job, Problems, Scenario};
+use crate::stats::quantile;
 use crate::validate::{
     self, Explanation, Factors, MeasuredRow, Observed, Point, PredictError, Refit, Telling, Use,
     simulate, with_noise,
@@ -27,24 +28,27 @@ pub(super) fn execute(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
     let measured = validate::read_measured(file).map_err(cannot)?;
     check_memory(&base, measured.iter().map(|row| &row.set), rayon::current_num_threads())?;
     base.read_by(paths(wanted)).check()?;
+    let times = NextTimes::new(&measured);
     measured.par_iter().try_for_each(|row| {
         let overrides = base.overrides(&row.set)?;
         if let [job] = &base.file.resolve(&overrides)?.jobs[..] {
             row.check_keys(&job.name).map_err(cannot)?;
         }
-        let shown = validate::show(&base.file, &overrides, &base.profile, Factors::default())?;
+        let factors = Factors::default().with_batch(times.of(row));
+        let shown = validate::show(&base.file, &overrides, &base.profile, factors)?;
         let Some(shown) = shown else { return Ok(()) };
         row.check(shown.samples_per_second * shown.step_time, shown.step_time).map_err(cannot)
     })?;
     let rows = measured;
-    let refit = refitted(&base, &rows)?;
-    let telling = refit.as_ref().and_then(|refit| telling(&base, &rows, refit));
+    let refit = refitted(&base, &rows, &times)?;
+    let telling = refit.as_ref().and_then(|refit| telling(&base, &rows, &times, refit));
     let profile = with_noise(&base.profile, &equal_rows(&rows));
     let one = |row: &validate::MeasuredRow| -> Result<Point, Failure> {
         let overrides = base.overrides(&row.set)?;
         let scenario = base.file.resolve(&overrides)?;
         let runs = wanted.predictions;
-        let found = simulate(&base.file, &overrides, &profile, runs, refit.as_ref())?;
+        let next_time = times.of(row);
+        let found = simulate(&base.file, &overrides, &profile, runs, refit.as_ref(), next_time)?;
         let prediction = found.predict(&profile).ok_or_else(|| nothing(&row.name))?;
         // A row is a single run, so its noise is unknown; with an infinite noise floor, noise never excludes it.
         let mut point = Point::new(&row.name, row.used, prediction, f64::INFINITY);
@@ -55,11 +59,36 @@ pub(super) fn execute(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
         Ok(point)
     };
     let points: Vec<Point> = rows.par_iter().map(one).collect::<Result<_, _>>()?;
-    finish(wanted, &points, Fitted { refit: refit.as_ref(), telling: telling.as_ref() })
+    let fitted =
+        Fitted { refit: refit.as_ref(), telling: telling.as_ref(), next_time: times.usual };
+    finish(wanted, &points, fitted)
+}
+
+/// What `next()` costs the loops of rows although their batches are ready.
+struct NextTimes {
+    /// Median over the rows that say it [s]; `None` if none does.
+    usual: Option<f64>,
+}
+
+impl NextTimes {
+    fn new(rows: &[MeasuredRow]) -> NextTimes {
+        let mut known: Vec<f64> = rows.iter().filter_map(|row| row.next_time).collect();
+        known.sort_by(f64::total_cmp);
+        NextTimes { usual: quantile(&known, 0.5) }
+    }
+
+    /// Returns that of a row, or the usual one if it does not say it; 0 if none does [s].
+    fn of(&self, row: &MeasuredRow) -> f64 {
+        row.next_time.or(self.usual).unwrap_or(0.0)
+    }
 }
 
 /// Fits factors on times to the rows that are marked for the fit; `None` if no row is marked.
-fn refitted(base: &Base, rows: &[MeasuredRow]) -> Result<Option<Refit>, Failure> {
+fn refitted(
+    base: &Base,
+    rows: &[MeasuredRow],
+    times: &NextTimes,
+) -> Result<Option<Refit>, Failure> {
     let marked: Vec<&MeasuredRow> = rows.iter().filter(|row| row.used == Use::Fit).collect();
     let scenario = |row: &&MeasuredRow| {
         validate::resolve(&base.file, &base.overrides(&row.set)?, &base.profile)
@@ -74,17 +103,18 @@ fn refitted(base: &Base, rows: &[MeasuredRow]) -> Result<Option<Refit>, Failure>
         .map(|(row, scenario)| row.samples_per_second * largest_sample(scenario))
         .collect();
     let simulate = |factors: &[Factors]| -> Result<Vec<Vec<Option<Observed>>>, Failure> {
-        let row = |scenario: &Scenario, factors: &Factors| {
+        let row = |(row, scenario): (&&MeasuredRow, &Scenario), factors: &Factors| {
+            let factors = factors.with_batch(times.of(row));
             Ok(validate::figures(&factors.applied(scenario.clone())).map_err(PredictError::from)?)
         };
-        let all = |factors| scenarios.iter().map(|scenario| row(scenario, factors)).collect();
+        let all = |factors| pairs().map(|pair| row(pair, factors)).collect();
         factors.par_iter().map(all).collect()
     };
     validate::refit(&measured, &Explanation::all(&measured, &bytes), simulate)
 }
 
 /// Returns the run that would tell the explanations of the rows apart, beside the fastest row of the fit.
-fn telling(base: &Base, rows: &[MeasuredRow], refit: &Refit) -> Option<Telling> {
+fn telling(base: &Base, rows: &[MeasuredRow], times: &NextTimes, refit: &Refit) -> Option<Telling> {
     let rate = |row: &MeasuredRow| row.samples_per_second.or_else(|| Some(1.0 / row.step_time?));
     let fitted = rows.iter().filter(|row| row.used == Use::Fit);
     let fastest =
@@ -92,6 +122,7 @@ fn telling(base: &Base, rows: &[MeasuredRow], refit: &Refit) -> Option<Telling> 
     let scenario = base.file.resolve(&base.overrides(&fastest.set).ok()?).ok()?;
     let simulate = |set: &[String], factors: Factors| {
         let set = [&fastest.set[..], set].concat();
+        let factors = factors.with_batch(times.of(fastest));
         validate::show(&base.file, &base.overrides(&set).ok()?, &base.profile, factors).ok()?
     };
     validate::telling(validate::candidates(&scenario), &refit.explanations, simulate)

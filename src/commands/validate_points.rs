@@ -59,7 +59,7 @@ impl Expected {
         profile: &Profile,
     ) -> Result<Expected, Failure> {
         let overrides = base.overrides(&point.set)?;
-        let found = simulate(&base.file, &overrides, profile, plan.predictions, None)?;
+        let found = simulate(&base.file, &overrides, profile, plan.predictions, None, 0.0)?;
         let median = found.predict(profile).ok_or_else(|| nothing(&point.name))?.median;
         let likeness = Likeness::new(Bound::from_run(&median), &base.file.resolve(&overrides)?);
         Ok(Expected { found, rate: median.samples_per_second, likeness })

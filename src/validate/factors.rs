@@ -30,6 +30,12 @@ impl Default for Factors {
 }
 
 impl Factors {
+    /// Returns these changes where the trainer also needs `seconds` for each batch besides its step.
+    #[must_use]
+    pub fn with_batch(self, seconds: f64) -> Factors {
+        Factors { batch: self.batch + seconds, ..self }
+    }
+
     /// Returns the scenario with these changes.
     #[must_use]
     pub fn applied(self, mut scenario: Scenario) -> Scenario {

@@ -20,6 +20,9 @@ pub struct MeasuredRow {
     pub step_time: Option<f64>,
     /// Share of time that the accelerators waited, if known.
     pub stall: Option<f64>,
+    /// Time that the loop's thread needs for each batch besides its step although the batch is ready [s], if known: what PyTorch's
+    /// `next()` costs.
+    pub next_time: Option<f64>,
 }
 
 /// Why the rows of measured jobs cannot be used.
@@ -53,7 +56,8 @@ pub enum MeasuredError {
 }
 
 /// Columns that are no keys of a scenario. Other columns without a dot in their name are ignored.
-const OWN: [&str; 6] = ["name", "use", "samples_per_second", "step_time", "stall", "steps"];
+const OWN: [&str; 7] =
+    ["name", "use", "samples_per_second", "step_time", "stall", "steps", "next_time"];
 
 /// Largest factor by which throughput × step time may differ from the samples of a step: means of both over the same steps agree
 /// but for a last batch that is smaller.
@@ -67,7 +71,7 @@ const MOST_ROWS: usize = 100_000;
 const MOST_BYTES: usize = 64 << 20;
 
 /// Reads rows of CSV. Columns are keys of the scenario (`job.batch`), `samples_per_second` or `step_time` [s], and optionally
-/// `name`, `use` (`check` or `fit`; empty means `check`) and `stall`.
+/// `name`, `use` (`check` or `fit`; empty means `check`), `stall` and `next_time` [s].
 ///
 /// # Errors
 /// With line and column of the first cell that cannot be used.
@@ -247,6 +251,13 @@ fn row(
             .to_owned();
         return Err(wrong("samples_per_second", what));
     }
+    let next_time = figure("next_time", f64::INFINITY)?;
+    if let (Some(next), Some(step)) = (next_time, step_time)
+        && next > step
+    {
+        let what = format!("{next} s is more than the whole step of {step} s; write seconds");
+        return Err(wrong("next_time", what));
+    }
     Ok(MeasuredRow {
         line,
         name: cell("name").map_or_else(|| format!("line {line}"), str::to_owned),
@@ -255,6 +266,7 @@ fn row(
         samples_per_second: rate,
         step_time,
         stall: figure("stall", 1.0)?,
+        next_time,
     })
 }
 
@@ -279,10 +291,13 @@ impl MeasuredRow {
     pub fn observed(&self, samples: f64) -> Observed {
         let rate = self.samples_per_second.or_else(|| Some(samples / self.step_time?));
         let samples_per_second = rate.unwrap_or(f64::NAN);
+        let step_time = self.step_time.unwrap_or(samples / samples_per_second);
+        // A loop that is in `next()` works there for a part of the time.
+        let works = self.next_time.unwrap_or(0.0) / step_time;
         Observed {
             samples_per_second,
-            step_time: self.step_time.unwrap_or(samples / samples_per_second),
-            stall: self.stall.unwrap_or(f64::NAN),
+            step_time,
+            stall: self.stall.map_or(f64::NAN, |stall| (stall - works).max(0.0)),
             occupancy: f64::NAN,
             ..Observed::default()
         }
@@ -313,6 +328,16 @@ mod tests {
     fn throughput_of_a_measurement_row_follows_from_step_time_and_batch() {
         let rows = read("job.batch,step_time\n64,0.5\n").expect("rows");
         assert_eq!(rows[0].observed(64.0).samples_per_second, 128.0);
+    }
+
+    #[test]
+    fn time_in_next_is_no_wait_and_less_than_a_step() {
+        let rows = read("step_time,stall,next_time\n0.1,0.5,0.02\n0.1,0.1,0.02\n").expect("rows");
+        assert_eq!(rows[0].next_time, Some(0.02));
+        let stalls = [0, 1].map(|row| rows[row].observed(64.0).stall);
+        assert!((stalls[0] - 0.3).abs() < 1e-12 && stalls[1] == 0.0, "{stalls:?}");
+        let error = read("step_time,next_time\n0.1,20\n").expect_err("milliseconds");
+        assert!(error.starts_with("line 2, column `next_time`: 20 s is more"), "{error}");
     }
 
     #[test]

@@ -40,5 +40,5 @@ pub use predict::{
 };
 pub use refit::{Explained, Refit, Told, refit};
 pub use telling::{Telling, candidates, telling};
-pub use text::{refitted, render};
+pub use text::{next_time_text, refitted, render};
 pub use verdict::{Class, Verdict};

@@ -2,8 +2,9 @@
 //!
 //! This is `min(F, P, G)` of DS-Analyzer (Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021),
 //! with the same parameters as the simulation. It has no queues, assumes that the three always overlap, and knows no contention
-//! except an even split between jobs.
+//! except that jobs split what they share: evenly, or a storage that serves in order of arrival by what their readers ask for at once.
 
+use crate::scenario::storage::Sharing;
 use crate::scenario::{BatchInterval, Dataset, Device, Job, Operation, RequestPath, Scenario};
 use serde::Serialize;
 
@@ -47,7 +48,10 @@ pub fn naive(scenario: &Scenario) -> Option<Naive> {
         let share = f64::from(jobs);
         let path = scenario.storage[job.storage].reads();
         all.fetch += match job.reads_data() {
-            true => copies * interval * fetch(path, job, dataset, share),
+            true => {
+                let shared = shared(scenario, job, share);
+                copies * interval * fetch(path, job, dataset, shared)
+            }
             false => f64::INFINITY,
         };
         all.prepare += copies * interval * prepare(scenario, job, dataset, share);
@@ -56,12 +60,31 @@ pub fn naive(scenario: &Scenario) -> Option<Naive> {
     Some(all)
 }
 
-/// Returns the throughput at which storage serves one of `share` job copies [samples/s].
-fn fetch(path: &RequestPath, job: &Job, dataset: &Dataset, share: f64) -> f64 {
-    let (size, requests) = (dataset.mean_read(), dataset.requests_per_sample());
+/// Returns the number of such job copies that would share the storage of `job` as it is shared: `jobs` if it is split evenly.
+fn shared(scenario: &Scenario, job: &Job, jobs: f64) -> f64 {
+    let path = scenario.storage[job.storage].reads();
+    if !matches!(path.sharing, Sharing::InOrder { .. }) {
+        return jobs;
+    }
+    // All readers have a request in the queue, and it is served once around.
+    let asked = |job: &Job| readers(path, job) * scenario.datasets[job.dataset].mean_request();
+    let beside =
+        scenario.jobs.iter().filter(|other| other.storage == job.storage && other.reads_data());
+    let all: f64 = beside.map(|other| f64::from(other.copies) * asked(other)).sum();
+    if all > 0.0 { all / asked(job) } else { jobs }
+}
+
+/// Returns the number of requests that a job copy has under way at once.
+fn readers(path: &RequestPath, job: &Job) -> f64 {
     let readers = job.loader.stages.first().map_or(0.0, |stage| f64::from(stage.workers));
     let slots = path.queues.map_or(f64::INFINITY, |of| f64::from(of.depth) * f64::from(of.number));
-    let readers = (readers * f64::from(job.loaders_per_node())).min(slots);
+    (readers * f64::from(job.loaders_per_node())).min(slots)
+}
+
+/// Returns the throughput at which storage serves one of `share` equal job copies [samples/s].
+fn fetch(path: &RequestPath, job: &Job, dataset: &Dataset, share: f64) -> f64 {
+    let (size, requests) = (dataset.mean_read(), dataset.requests_per_sample());
+    let readers = readers(path, job);
     let request = dataset.mean_request();
     if let Some(table) = path.measured() {
         return table.of(request, readers * share) / size / share;

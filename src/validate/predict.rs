@@ -72,7 +72,7 @@ impl Simulated {
 }
 
 /// Simulates a point `runs` times, each time with a seed of its own and parameters sampled from the uncertainty of the
-/// profile's measurements.
+/// profile's measurements; the trainer needs `next_time` for each batch besides its step [s].
 ///
 /// # Errors
 /// If the scenario has problems, or takes longer than can be simulated.
@@ -82,8 +82,10 @@ pub fn simulate(
     profile: &Profile,
     runs: u32,
     refit: Option<&Refit>,
+    next_time: f64,
 ) -> Result<Simulated, PredictError> {
     let factors = refit.map_or(Factors::default(), |refit| refit.best().best);
+    let factors = factors.with_batch(next_time);
     let fitted = factors.applied(resolve(file, overrides, profile)?);
     let seed = fitted.run.seed;
     let steps_are_prescribed = fitted.jobs.iter().all(|job| training(job) == Work::Timed);
@@ -94,6 +96,7 @@ pub fn simulate(
     for run in 0..runs {
         let drawn = uncertainty::drawn(profile, seed, run);
         let factors = refit.map_or(Factors::default(), |refit| refit.drawn(run));
+        let factors = factors.with_batch(next_time);
         let scenario = factors.applied(resolve(file, overrides, &drawn)?);
         let outcome = sim::run(&scenario, run, &sim::Options::default());
         let seconds = outcome.makespan;

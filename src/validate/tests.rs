@@ -126,7 +126,7 @@ model.step = "10 ms"
     let profile = with_noise(&Profile::default(), &[vec![run(80.0), run(100.0), run(120.0)]]);
     let interval = |set: &[&str]| {
         let set: Vec<_> = set.iter().map(|set| set.parse().expect("a change")).collect();
-        let simulated = simulate(&file, &set, &profile, 40, None).expect("a simulation");
+        let simulated = simulate(&file, &set, &profile, 40, None, 0.0).expect("a simulation");
         simulated.predict(&profile).expect("a prediction").interval
     };
     let [low, high] = interval(&[]);
@@ -190,4 +190,47 @@ model.step = "100 ms"
         "job.loader={ tf-data = { parallel_reads = 4, parallel_calls = 2, decode = \"4 ms\" } }";
     let scenario = file.resolve(&[stages.parse().expect("a change")]).expect("a scenario");
     near(naive(&scenario).expect("a naive model").prepare, 2.0 * 2.0 * 250.0);
+}
+
+#[test]
+fn the_naive_model_splits_a_storage_as_it_serves() {
+    // System: 40 MB/s for a job with one reader of 100 kB and a job with three readers of 1 MB. Expectation: half of the bytes for each if
+    // the storage is fair; in order of arrival one small read with three large ones, 3.1 MB each 77.5 ms.
+    let text = r#"
+name = "naive"
+run.steps = 10
+[cluster]
+nodes = 1
+share_nodes = true
+node = { cores = 8 }
+[storage.s.file-server]
+bandwidth = "40 MB/s"
+[dataset.small]
+samples = 100
+sample_size = "100 kB"
+[dataset.large]
+samples = 100
+sample_size = "1 MB"
+[[job]]
+name = "a"
+dataset = "small"
+storage = "s"
+batch = 8
+loader.tf-queue = { threads = 1, capacity = "64 samples" }
+model.step = "1 ms"
+[[job]]
+name = "b"
+dataset = "large"
+storage = "s"
+batch = 8
+loader.tf-queue = { threads = 3, capacity = "64 samples" }
+model.step = "1 ms"
+"#;
+    let file = ScenarioFile::parse("naive.toml", text.to_owned()).expect("a scenario");
+    for (order, expected) in [("fair", 200.0 + 20.0), ("in-order", 4.0 / 77.5e-3)] {
+        let change = format!("storage.s.file-server.service={order}");
+        let scenario = file.resolve(&[change.parse().expect("a change")]).expect("a scenario");
+        let found = naive(&scenario).expect("a naive model").fetch;
+        assert!((found / expected - 1.0).abs() < 1e-9, "{order}: {found}");
+    }
 }

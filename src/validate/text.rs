@@ -89,6 +89,15 @@ pub fn refitted(refit: &Refit, telling: Option<&Telling>) -> String {
     text + "not told by rows       reading, decoding and handing over apart; fixed and per-sample parts of a step; jitter\n"
 }
 
+/// Returns what `next()` costs for each batch [s] as text.
+#[must_use]
+pub fn next_time_text(time: f64) -> String {
+    let time = seconds(time);
+    format!(
+        "next() of a batch       {time} of the loop's thread, as measured; part of every prediction\n"
+    )
+}
+
 /// Returns the only explanation as text.
 fn alone(of: &Explained) -> String {
     let sample = told("worker's time, sample  ", &of.sample, &times);

@@ -130,7 +130,8 @@ fn wrong((name, truth, limit): &Log) -> Vec<String> {
     let more = [workers(16), vec!["cluster.node.cores=16".to_owned()]].concat();
     let file = ScenarioFile::parse("log.toml", SCENARIO.to_owned()).expect("TOML");
     let set = overrides(&more).expect("keys");
-    let predicted = simulate(&file, &set, &Profile::default(), 60, Some(&found)).expect("a run");
+    let predicted =
+        simulate(&file, &set, &Profile::default(), 60, Some(&found), 0.0).expect("a run");
     let [low, high] = predicted.predict(&Profile::default()).expect("steps").interval;
     let comes = run(&more, *truth).expect("a run").samples_per_second;
     check(

@@ -182,6 +182,32 @@ fn measured_rows_are_predicted_with_the_scenario_s_own_profile_or_without_any() 
 }
 
 #[test]
+fn the_time_of_next_that_rows_say_is_part_of_their_steps_and_of_those_of_other_rows() {
+    // System: steps of 3 ms for four samples, whose loader is fast; rows that needed 1 and 3 ms in `next()`, and one that does not say it.
+    // Expectation: steps of 4, 6 and, with the median of 2 ms, 5 ms; 3 ms without the column.
+    let place = place();
+    let steps = |rows: &str| -> Vec<f64> {
+        place.write("runs.csv", rows);
+        let run = ["-q", "validate", "--measured", "runs.csv", "--scenario", "small.toml"];
+        let more = ["--predictions", "2", "--format", "json"];
+        let arguments = [&run[..], &more].concat();
+        let output = place.forebay(&arguments).assert().success().get_output().stdout.clone();
+        let found: serde_json::Value = serde_json::from_slice(&output).expect("JSON");
+        let points = found["points"].as_array().expect("points");
+        let step = |point: &serde_json::Value| {
+            1e3 * point["predicted"]["median"]["step_time"].as_f64().expect("a time")
+        };
+        points.iter().map(step).collect()
+    };
+    let found = steps("job.batch,step_time,next_time\n4,0.004,0.001\n4,0.006,0.003\n4,0.005,\n");
+    for (found, expected) in found.iter().zip([4.0, 6.0, 5.0]) {
+        assert!((found / expected - 1.0).abs() < 0.02, "{found} ms for {expected} ms");
+    }
+    let found = steps("job.batch,step_time\n4,0.004\n");
+    assert!((found[0] / 3.0 - 1.0).abs() < 0.02, "{found:?}");
+}
+
+#[test]
 fn measured_rows_in_other_units_and_repeated_headers_are_refused_with_line_and_column() {
     let place = place();
     for (rows, says) in [
@@ -237,7 +263,7 @@ fn the_shipped_validation_plan_has_points_with_every_bottleneck() {
                 let step = step_at_crossover(&file, &set, &profile, factor).expect(&point.name);
                 set.push(step.expect("steps").parse().expect("a change"));
             }
-            let found = simulate(&file, &set, &profile, 2, None).expect(&point.name);
+            let found = simulate(&file, &set, &profile, 2, None, 0.0).expect(&point.name);
             Bound::from_run(&found.predict(&profile).expect("steps").median)
         })
         .collect();
