@@ -11,7 +11,8 @@ row, with the samples of all ranks.
 Beside throughput, step time and the share of waiting, a row has
 
     first_batch   time from the start of the loader to its first batch [s]
-    next_time     core-seconds of the loop's own thread to take a batch, without waiting: what `next()` costs when the batch is ready
+    next_time     core-seconds of the loop's own thread to take a batch, without waiting: what `next()` costs when the batch is ready; 0
+                  where the loop itself makes its batches (`num_workers=0`)
     host_time     time in which the loop's thread prepares a step: `next_time`, and from the batch to `sync` [s]; empty without `sync`
     workers       worker processes of the loader
     cores         cores that this process and the workers used, on average
@@ -99,6 +100,7 @@ def watch(loader, path, keys, warm_up=5, use="check", sync=None, name=""):
     steps, started = Steps(), time.perf_counter()
     batches = iter(loader)
     workers, begin, first, used = workers_of(batches), time.perf_counter(), None, None
+    makes_batches = getattr(loader, "num_workers", None) == 0
     try:
         while True:
             cpu = time.thread_time()
@@ -106,7 +108,8 @@ def watch(loader, path, keys, warm_up=5, use="check", sync=None, name=""):
                 batch = next(batches)
             except StopIteration:
                 break
-            ready, next_time = time.perf_counter(), time.thread_time() - cpu
+            ready = time.perf_counter()
+            next_time = 0.0 if makes_batches else time.thread_time() - cpu
             if first is None:
                 first = ready - started
             yield batch

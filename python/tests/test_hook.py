@@ -78,6 +78,14 @@ class Hook(unittest.TestCase):
         self.assertTrue(0.1 < float(row["cores"]) < 1.1, row["cores"])
         self.assertEqual((row["workers"], row["ranks"]), ("", "1"))
 
+    def test_a_loop_that_makes_its_batches_takes_none(self):
+        class Alone(list):
+            num_workers = 0
+
+        for _ in watch(Alone(BATCHES), self.path, {"job.batch": 4}, warm_up=2):
+            pass
+        self.assertEqual((self.rows()[0]["next_time"], self.rows()[0]["workers"]), ("0.0", "0"))
+
     def test_without_sync_the_host_s_time_is_not_known(self):
         self.run_with({"job.batch": 4})
         self.assertEqual(self.rows()[0]["host_time"], "")

@@ -4,7 +4,7 @@ use super::validate::{Base, Fitted, check_memory, finish, nothing, paths};
 use super::{Failure, input};
 use crate::cli::Validate;
 use crate::input::{Records, WRITTEN};
-use crate::scenario::{Job, Problems, Scenario};
+use crate::scenario::{Job, Override, Problems, Scenario, Value};
 use crate::stats::quantile;
 use crate::validate::{
     self, Explanation, Factors, MeasuredRow, Observed, Point, PredictError, Refit, Telling, Use,
@@ -30,7 +30,7 @@ pub(super) fn execute(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
     base.read_by(paths(wanted)).check()?;
     let times = NextTimes::new(&measured);
     measured.par_iter().try_for_each(|row| {
-        let overrides = base.overrides(&row.set)?;
+        let overrides = times.overrides(&base, row, &row.set)?;
         if let [job] = &base.file.resolve(&overrides)?.jobs[..] {
             row.check_keys(&job.name).map_err(cannot)?;
         }
@@ -44,7 +44,7 @@ pub(super) fn execute(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
     let telling = refit.as_ref().and_then(|refit| telling(&base, &rows, &times, refit));
     let profile = with_noise(&base.profile, &equal_rows(&rows));
     let one = |row: &validate::MeasuredRow| -> Result<Point, Failure> {
-        let overrides = base.overrides(&row.set)?;
+        let overrides = times.overrides(&base, row, &row.set)?;
         let scenario = base.file.resolve(&overrides)?;
         let runs = wanted.predictions;
         let next_time = times.of(row);
@@ -77,6 +77,23 @@ impl NextTimes {
         NextTimes { usual: quantile(&known, 0.5) }
     }
 
+    /// Returns the overrides `set` of a row. What the profile says of taking batches does not count where the row, or another, says it.
+    fn overrides(
+        &self,
+        base: &Base,
+        row: &MeasuredRow,
+        set: &[String],
+    ) -> Result<Vec<Override>, Problems> {
+        let mut all = base.overrides(set)?;
+        if row.next_time.or(self.usual).is_some() {
+            let scenario = validate::resolve(&base.file, &all, &base.profile)?;
+            let taking = scenario.jobs.iter().filter(|job| job.loader.taking > 0.0);
+            let key = |job: &Job| format!("job.{}.loader.pytorch.take", job.name);
+            all.extend(taking.map(|job| Override::new(key(job), Value::from("0 s"))));
+        }
+        Ok(all)
+    }
+
     /// Returns that of a row, or the usual one if it does not say it; 0 if none does [s].
     fn of(&self, row: &MeasuredRow) -> f64 {
         row.next_time.or(self.usual).unwrap_or(0.0)
@@ -91,7 +108,8 @@ fn refitted(
 ) -> Result<Option<Refit>, Failure> {
     let marked: Vec<&MeasuredRow> = rows.iter().filter(|row| row.used == Use::Fit).collect();
     let scenario = |row: &&MeasuredRow| {
-        validate::resolve(&base.file, &base.overrides(&row.set)?, &base.profile)
+        let overrides = times.overrides(base, row, &row.set)?;
+        validate::resolve(&base.file, &overrides, &base.profile)
     };
     let scenarios = marked.iter().map(scenario).collect::<Result<Vec<_>, Problems>>()?;
     let pairs = || marked.iter().zip(&scenarios);
@@ -119,11 +137,13 @@ fn telling(base: &Base, rows: &[MeasuredRow], times: &NextTimes, refit: &Refit) 
     let fitted = rows.iter().filter(|row| row.used == Use::Fit);
     let fastest =
         fitted.max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))?;
-    let scenario = base.file.resolve(&base.overrides(&fastest.set).ok()?).ok()?;
+    let overrides = times.overrides(base, fastest, &fastest.set).ok()?;
+    let scenario = base.file.resolve(&overrides).ok()?;
     let simulate = |set: &[String], factors: Factors| {
         let set = [&fastest.set[..], set].concat();
         let factors = factors.with_batch(times.of(fastest));
-        validate::show(&base.file, &base.overrides(&set).ok()?, &base.profile, factors).ok()?
+        let overrides = times.overrides(base, fastest, &set).ok()?;
+        validate::show(&base.file, &overrides, &base.profile, factors).ok()?
     };
     validate::telling(validate::candidates(&scenario), &refit.explanations, simulate)
 }

@@ -260,6 +260,71 @@ fn a_verdict_on_a_run_that_lives_on_its_bucket_is_one_on_the_sustained_rate() {
     assert!(verdict.text.contains("10 ms"), "{}", verdict.text);
 }
 
+/// A server of 100 operations per second, with a bucket of them.
+const OPENS: &str = "storage.s.file-server";
+const CREDITS: (&str, &str) = (
+    OPENS,
+    "{ bandwidth = \"10 GB/s\", operations = \"100 /s\", burst = { operations = \"400 /s\", operations_bucket = 3000 } }",
+);
+const GATED: (&str, &str) = (
+    OPENS,
+    "{ bandwidth = \"10 GB/s\", operations = \"100 /s\", burst = { operations_bucket = 10, period = \"100 ms\" } }",
+);
+
+#[test]
+fn a_bucket_of_operations_lasts_for_its_operations_over_what_it_loses() {
+    // System: 3,000 operations, of which 400 a second are taken and 100 a second come in. Expectation: 400 samples a second for 10 s, then
+    // 100 a second.
+    let found = outcome(&[CREDITS]);
+    for (seconds, samples) in [(5.0, 2000.0), (9.9, 3960.0), (20.0, 5000.0), (60.0, 9000.0)] {
+        within(by(&found, seconds), samples, 0.01, &format!("by {seconds} s"));
+    }
+    let of = found.resources.iter().find(|of| of.name == "s.operations").expect("there");
+    let burst = of.burst.expect("a bucket");
+    within(burst.drawn, 3000.0, 0.01, "all operations of the bucket");
+    within(burst.emptied.expect("empty"), 10.0, 0.01, "the end of the bucket");
+    within(of.capacity, 150.0, 0.01, "the mean of what it could give");
+    within(of.utilisation, 1.0, 0.01, "all of it");
+    let scenario = written(SERVER, &[CREDITS]);
+    let warnings = summarise(&scenario, &[found], 0.0).warnings;
+    let said = warnings.iter().find(|of| of.contains("token bucket")).expect("a warning");
+    for part in ["`s` (3 k operations)", "was empty after 9.99", "400 /s", "100 /s in the long run"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn a_gate_does_not_hold_back_a_reader_that_asks_for_less_than_it_allows() {
+    // System: one thread that decodes for 11 ms, on four cores, behind a gate of 100 operations per second; without the gate, each operation
+    // takes 10 ms. Expectation: 91 samples per second behind the gate, and 48 without. Four threads get 100 per second behind either.
+    let rate = |changes: &[(&str, &str)], threads: &str| {
+        let loader = format!(
+            "{{ tf-queue = {{ threads = {threads}, capacity = \"8 samples\", decode = \"11 ms\" }} }}"
+        );
+        let all = [changes, &[("job.loader", &loader)]].concat();
+        by(&outcome(&all), 60.0) / 60.0
+    };
+    let station = [(OPENS, "{ bandwidth = \"10 GB/s\", operations = \"100 /s\" }")];
+    within(rate(&[GATED], "1"), 1.0 / 11e-3, 0.02, "behind the gate");
+    within(rate(&station, "1"), 1.0 / 21e-3, 0.02, "one after the other");
+    within(rate(&[GATED], "4"), 100.0, 0.01, "the gate's limit");
+    within(rate(&station, "4"), 100.0, 0.01, "the station's limit");
+    let busy = outcome(&[GATED]);
+    let of = busy.resources.iter().find(|of| of.name == "s.operations").expect("there");
+    within(of.utilisation, 1.0, 0.01, "all that the gate allows");
+}
+
+#[test]
+fn a_bucket_of_operations_needs_a_limit_of_operations() {
+    let free = (OPENS, "{ bandwidth = \"10 GB/s\", burst = { operations_bucket = 10 } }");
+    let remarks = written(SERVER, &[free]).remarks;
+    assert!(
+        remarks.iter().any(|of| of.contains("nothing limits the storage's operations")),
+        "{remarks:?}"
+    );
+}
+
 #[test]
 fn a_bucket_that_the_bandwidth_overtakes_has_no_effect() {
     let fast = ("storage.s.file-server.bandwidth", "\"500 MB/s\"");
@@ -290,7 +355,7 @@ fn buckets_that_contradict_the_storage_are_refused() {
             "the key `bucket` is missing",
         ),
         (
-            "{ file-server = { bandwidth = \"100 MB/s\", burst = { bucket = \"1 GB\" } } }"
+            "{ file-server = { bandwidth = \"100 MB/s\", burst = { bucket = \"1 GB\", level = 1 } } }"
                 .to_owned(),
             "the key `bandwidth` is missing",
         ),

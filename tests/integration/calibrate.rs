@@ -146,7 +146,7 @@ fn every_calibration_sample_states_its_settings_and_labels() {
 #[test]
 fn shipped_calibration_plans_are_valid() {
     let place = place();
-    for (plan, reads) in [("quick", "queue, read"), ("full", "queue, burst, service, read")] {
+    for (plan, reads) in [("quick", "queue, read"), ("full", "queue, burst, gate, service, read")] {
         let text = message(&place, &arguments(plan, &["--only", "nothing"]), 2);
         assert!(text.contains(&format!("choose from clock, host, {reads}")), "{text}");
         assert!(!place.path("out").exists(), "refused before anything is made");

@@ -62,6 +62,29 @@ fn live_jobs_run_concurrently_and_leave_no_files() {
 }
 
 #[test]
+fn live_runs_say_that_they_lived_on_a_token_bucket() {
+    // System: 400 kB from a storage of 400 kB/s, which its bucket gives in milliseconds. Expectation: a warning with the share of the
+    // bucket, and the rate in the long run; none if the bucket is empty.
+    let set = |level: &str| {
+        let burst = format!("{{ bandwidth = \"100 MB/s\", bucket = \"1 GB\", level = {level} }}");
+        format!("storage.disk.local-disk.burst={burst}")
+    };
+    let slow = "storage.disk.local-disk.bandwidth=400 kB/s";
+    let warnings = |level: &str| {
+        let more = ["run.steps=25", "dataset.d.sample_size=2 kB", slow, &set(level)];
+        let arguments: Vec<&str> = more.iter().flat_map(|set| ["--set", set]).collect();
+        report(&place(), &arguments)["warnings"].to_string()
+    };
+    let full = warnings("1.0");
+    for part in
+        ["token bucket of `disk` (1 GB) gave", "% of what this run", "400 kB/s in the long run"]
+    {
+        assert!(full.contains(part), "{part}: {full}");
+    }
+    assert!(!warnings("0.0").contains("token bucket"));
+}
+
+#[test]
 fn live_runs_report_power_settings_as_ineffective() {
     // System: a node with or without a written power. Expectation: a live run, which cannot measure power,
     // notes that the setting has no effect, and reports no energy.

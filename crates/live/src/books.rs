@@ -8,6 +8,7 @@
 //! faster while the bucket holds bytes.
 
 use forebay_engine::{Span, Time};
+use forebay_model::law::{TokenLaw, TokensTaken};
 use forebay_scenario::Burst;
 use forebay_scenario::storage::Bandwidth;
 
@@ -21,6 +22,8 @@ const WAITS: f64 = -1.0;
 pub(super) struct Books {
     /// Time at which the station will have served all operations added so far.
     served: Time,
+    /// Operations taken from their token bucket.
+    tokens: TokensTaken,
     /// Time up to which the transfers are accounted for.
     until: Time,
     /// Bytes taken from the token bucket by then, beyond those that have entered it [B]; less than zero if it holds more than at the start.
@@ -190,9 +193,12 @@ impl Books {
         self.requests.retain(|other| *other != reader);
     }
 
-    /// Adds an operation to the station, which serves `rate` operations per second [1/s]. Returns the time at which the operation
-    /// is done.
-    pub(super) fn operate(&mut self, now: Time, rate: f64) -> Time {
+    /// Adds an operation to the station, which serves `rate` operations per second [1/s], or lets them pass by a token bucket. Returns
+    /// the time at which the operation is done.
+    pub(super) fn operate(&mut self, now: Time, rate: f64, bucket: Option<&TokenLaw>) -> Time {
+        if let Some(bucket) = bucket {
+            return Time::from_seconds(bucket.take(&mut self.tokens, now.seconds(), 1.0));
+        }
         self.served = self.served.max(now) + Span::from_seconds(1.0 / rate);
         self.served
     }
@@ -334,7 +340,9 @@ impl Books {
     pub(super) fn encode(&self, to: &mut Vec<u8>) {
         to.clear();
         let lengths = [self.transfers.len(), self.turns.len(), self.requests.len()];
+        let tokens = [self.tokens.beyond, self.tokens.until].map(f64::to_bits);
         let head = [self.served.0, self.until.0, self.drawn.to_bits()];
+        let head = tokens.into_iter().chain(head);
         let head = head.into_iter().chain(lengths.map(|n| n as u64));
         let rows = self.transfers.iter().flat_map(|transfer| {
             let ended = transfer.ended.unwrap_or(Time::NEVER).0;
@@ -354,6 +362,8 @@ impl Books {
             .map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
         let mut word = || words.next();
         let mut read = || {
+            let [beyond, taken] = [f64::from_bits(word()?), f64::from_bits(word()?)];
+            let tokens = TokensTaken { beyond, until: taken };
             let (served, until) = (Time(word()?), Time(word()?));
             let drawn = f64::from_bits(word()?);
             let (transfers, turns, requests) = (word()?, word()?, word()?);
@@ -367,7 +377,7 @@ impl Books {
             let transfers = (0..transfers).map(transfer).collect::<Option<_>>()?;
             let turns = (0..turns).map(|_| Some((word()?, word()?))).collect::<Option<_>>()?;
             let requests = (0..requests).map(|_| word()).collect::<Option<_>>()?;
-            Some(Books { served, until, drawn, transfers, turns, requests })
+            Some(Books { served, tokens, until, drawn, transfers, turns, requests })
         };
         read().unwrap_or_default()
     }
@@ -399,9 +409,20 @@ mod tests {
     #[test]
     fn a_storage_device_serves_operations_one_after_another() {
         let mut books = Books::default();
-        near(books.operate(at(1.0), 10.0), 1.1);
-        near(books.operate(at(1.05), 10.0), 1.2);
-        near(books.operate(at(5.0), 10.0), 5.1);
+        near(books.operate(at(1.0), 10.0, None), 1.1);
+        near(books.operate(at(1.05), 10.0, None), 1.2);
+        near(books.operate(at(5.0), 10.0, None), 5.1);
+        // With a token bucket of two operations, those that come seldom do not wait.
+        let law = TokenLaw {
+            sustained: 10.0,
+            fast: f64::INFINITY,
+            bucket: 2.0,
+            content: 2.0,
+            period: None,
+        };
+        for (now, end) in [(6.0, 6.0), (6.0, 6.0), (6.0, 6.1), (6.0, 6.2), (6.4, 6.4)] {
+            near(books.operate(at(now), 10.0, Some(&law)), end);
+        }
     }
 
     #[test]
@@ -544,7 +565,8 @@ mod tests {
     #[test]
     fn encoded_storage_state_is_decoded_unchanged() {
         let (mut books, line) = (Books::default(), line(1e3, 1e9));
-        books.operate(at(0.25), 7.0);
+        books.operate(at(0.25), 7.0, None);
+        books.tokens = TokensTaken { beyond: 3.0, until: 0.25 };
         books.begin(at(0.5), &line, 1, 10.0);
         books.begin(at(0.6), &line, 1 << 40, 3000.0);
         assert!(books.turns.len() == 1 && books.transfers.iter().any(|of| of.turn.is_none()));

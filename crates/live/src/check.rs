@@ -4,7 +4,8 @@ use super::fault::Failure;
 use super::gpu;
 use forebay_calibrate::probe::limits;
 use forebay_scenario::{
-    Arrivals, Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, Stage, Stop, Unit,
+    Arrivals, Device, Job, Launch, Layout, Operation, SampleSizes, Scenario, Scheduling, Stage,
+    Stop, Unit,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -210,7 +211,7 @@ fn check_gpu(job: &Job) -> Result<(), Failure> {
             stage.name
         ));
     }
-    if job.launch.is_some() {
+    if job.launch.as_ref().is_some_and(Launch::has_work) {
         return refuse(format!(
             "a live run launches real kernels for `{name}` and does not emulate launches: leave out `model.launch`"
         ));

@@ -1,7 +1,7 @@
 //! Executes training steps: an emulated accelerator, or a real network on CPU cores. The network trains on a batch that it
 //! generates, as the cost of a step does not depend on the values.
 
-use super::clock::Clock;
+use super::clock::{Clock, busy};
 use super::launch::Launch;
 use forebay_calibrate::probe::ProbeError;
 use forebay_engine::{Span, Time};
@@ -17,9 +17,10 @@ use std::sync::atomic::AtomicBool;
 /// Executes the steps of one model copy.
 pub(super) enum Trainer {
     /// An emulated accelerator, which sleeps for the time of a step.
-    Emulated(Emulated),
-    /// Real networks on the node's cores with their batch sizes; the full batch is first.
-    Cpu(Vec<(u64, Box<dyn Network>)>),
+    Emulated(Box<Emulated>),
+    /// Real networks on the node's cores with their batch sizes; the full batch is first. Before each step the trainer computes for as
+    /// long as it takes to get a batch from the loader.
+    Cpu(Vec<(u64, Box<dyn Network>)>, Span),
 }
 
 impl Trainer {
@@ -34,9 +35,10 @@ impl Trainer {
         let smaller = job.smaller_batches(&scenario.datasets[job.dataset]);
         // Without a network for the job (such as for an accelerator), steps are emulated by sleeping.
         if let Some(networks) = networks(job, &smaller, owner + model) {
-            return Trainer::Cpu(networks);
+            return Trainer::Cpu(networks, Span::from_seconds(job.loader.taking));
         }
-        Trainer::Emulated(Emulated::new(job, &scenario.cluster.node, streams, owner, model))
+        let emulated = Emulated::new(job, &scenario.cluster.node, streams, owner, model);
+        Trainer::Emulated(Box::new(emulated))
     }
 
     /// Executes a step.
@@ -50,7 +52,8 @@ impl Trainer {
     ) -> Result<Vec<Segment>, ProbeError> {
         match self {
             Trainer::Emulated(emulated) => Ok(emulated.step(step, clock, over)),
-            Trainer::Cpu(networks) => {
+            Trainer::Cpu(networks, taking) => {
+                busy(*taking);
                 let of = networks.iter().position(|(batch, _)| *batch == step.samples);
                 let network = &mut networks[of.unwrap_or(0)].1;
                 black_box(network.step());

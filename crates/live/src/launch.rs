@@ -9,6 +9,8 @@ use std::thread;
 /// Threads that keep cores busy; they are started for each step.
 pub(super) struct Launch {
     work: Sampler,
+    /// Core-seconds to take the step's batch [s].
+    taking: f64,
     threads: u32,
     /// Whether the device computes at the same time.
     pub(super) overlap: bool,
@@ -17,12 +19,18 @@ pub(super) struct Launch {
 impl Launch {
     /// Returns the launch work that a job's settings describe.
     pub(super) fn new(of: &forebay_scenario::Launch) -> Launch {
-        Launch { work: Sampler::new(&of.work), threads: of.threads, overlap: of.overlap }
+        Launch {
+            work: Sampler::new(&of.work),
+            taking: of.taking,
+            threads: of.threads,
+            overlap: of.overlap,
+        }
     }
 
     /// Keeps cores busy for step `number` of a model copy. Returns the core-seconds of each thread.
     pub(super) fn carry_out(&self, streams: Streams, owner: u64, model: u64, number: u64) -> f64 {
-        let work = self.work.draw(&mut streams.at(Purpose::Launch, owner, model, number));
+        let work =
+            self.taking + self.work.draw(&mut streams.at(Purpose::Launch, owner, model, number));
         let span = Span::from_seconds(work);
         thread::scope(|threads| {
             for _ in 1..self.threads {

@@ -102,15 +102,15 @@ mod tests {
             for ledger in &ledgers {
                 threads.spawn(move || {
                     (0..500).for_each(|_| {
-                        ledger.write(|books| books.operate(Time::ZERO, 1e3));
+                        ledger.write(|books| books.operate(Time::ZERO, 1e3, None));
                     });
                 });
             }
         });
-        let end = ledgers[0].write(|books| books.operate(Time::ZERO, 1e3));
+        let end = ledgers[0].write(|books| books.operate(Time::ZERO, 1e3, None));
         assert!((end.seconds() - 2.001).abs() < 1e-9, "{}", end.seconds());
         let alone = Ledger::open(None).expect("a ledger");
-        let end = alone.write(|books| books.operate(Time::ZERO, 1e3));
+        let end = alone.write(|books| books.operate(Time::ZERO, 1e3, None));
         assert!((end.seconds() - 0.001).abs() < 1e-9, "no books but its own");
     }
 }

@@ -10,6 +10,7 @@ use super::fault::Failure;
 use super::ledger::Ledger;
 use super::log::Log;
 use forebay_engine::{Span, Time};
+use forebay_model::law::TokenLaw;
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_report::Cause;
 use forebay_scenario::storage::Bandwidth;
@@ -31,6 +32,8 @@ const SHORTEST: Span = Span(2_000_000);
 pub(super) struct Limits {
     /// Operations per second; `None` if the scenario sets no limit [1/s].
     operations: Option<f64>,
+    /// Token bucket of operations; `None` if the scenario sets none.
+    tokens: Option<TokenLaw>,
     /// I/O queues of a node; `None` if the scenario sets none.
     queues: Option<Queues>,
     /// Time to the first byte; `None` if the scenario sets none.
@@ -76,6 +79,7 @@ impl Limits {
         };
         let limits = Limits {
             operations: Some(path.operations).filter(|rate| written.operations && rate.is_finite()),
+            tokens: path.operation_burst.filter(|_| written.burst),
             queues,
             latency: drawn.cloned(),
             more: trip + own,
@@ -123,6 +127,9 @@ impl Limits {
         }
         if let Some(rate) = self.operations {
             say(format!("{} operations per second", short(rate)));
+            if let Some(law) = &self.tokens {
+                say(format!("{} of them at once after a rest", short(law.bucket)));
+            }
         }
         if let Some(latency) = &self.latency {
             let mean = latency.mean() + self.more;
@@ -246,9 +253,11 @@ impl Pace {
     }
 
     fn operate(&mut self, log: &mut Log) {
-        let Some(rate) = self.pacer.limits.operations else { return };
+        let Limits { operations, tokens, .. } = &self.pacer.limits;
+        let Some(rate) = *operations else { return };
         log.begin(Cause::Open);
-        let served = self.pacer.ledger.write(|books| books.operate(log.now(), rate));
+        let served =
+            self.pacer.ledger.write(|books| books.operate(log.now(), rate, tokens.as_ref()));
         self.sleep(served, log);
     }
 

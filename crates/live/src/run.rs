@@ -7,7 +7,7 @@ use super::ledger::Common;
 use super::notes;
 use super::store::{Store, StoredDataset};
 use super::task::{CopyOutcome, CopyTask, Event, Settings};
-use forebay_report::{Outcome, Part, Resource, ResourceOutcome, World};
+use forebay_report::{BurstOutcome, Outcome, Part, Resource, ResourceOutcome, World};
 use forebay_scenario::{Access, Job, Override, Scenario};
 
 /// Source text of the scenario, from which the processes of job copies parse it again.
@@ -121,6 +121,18 @@ fn assignments(
     copies.enumerate().map(assignment).collect()
 }
 
+/// Returns about how many bytes readers of storage `index` still read when a run ends, which count as read although the run is over: two
+/// mean requests for each reader, since large ones are under way for longer [B].
+fn under_way(scenario: &Scenario, index: usize) -> f64 {
+    let jobs = scenario.jobs.iter().filter(|job| job.storage == index);
+    let bytes = |job: &Job| {
+        let readers = job.loader.stages.first().map_or(0.0, |stage| f64::from(stage.workers));
+        let loaders = f64::from(job.copies) * f64::from(job.loaders_per_node());
+        2.0 * readers * loaders * scenario.datasets[job.dataset].mean_request()
+    };
+    jobs.map(bytes).sum()
+}
+
 /// Returns the outcome of one replication.
 fn outcome(scenario: &Scenario, parts: Vec<CopyOutcome>, notes: Vec<String>) -> Outcome {
     let ends = parts.iter().filter_map(|part| part.job.steps.last()).map(|step| step.end);
@@ -152,7 +164,13 @@ fn outcome(scenario: &Scenario, parts: Vec<CopyOutcome>, notes: Vec<String>) -> 
             of.fold((0.0, 0.0), |(b, r), part| (b + part.bytes as f64, r + part.reading));
         if capacity.is_finite() {
             let of = Resource::storage(index, Part::Bandwidth);
-            resources.push(resource(of, "B/s", capacity, bytes, reading));
+            let burst = storage.path.burst.map(|_| {
+                let entered = storage.path.bandwidth.most() * elapsed;
+                let drawn = bytes - entered - under_way(scenario, index);
+                BurstOutcome { drawn: drawn.max(0.0), emptied: None }
+            });
+            let found = resource(of, "B/s", capacity, bytes, reading);
+            resources.push(ResourceOutcome { burst, ..found });
         }
     }
     let trace = parts.iter().filter_map(|part| part.trace.clone()).reduce(|mut all, more| {

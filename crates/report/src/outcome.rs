@@ -365,9 +365,10 @@ pub struct ResourceOutcome {
 /// What equal storages have drawn from their token buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct BurstOutcome {
-    /// Bytes served beyond those that entered the buckets during the run, by all of the storages together [B]: a longer run does not get
-    /// them again.
+    /// Bytes or operations served beyond those that entered the buckets during the run, by all of the storages together: a longer run does
+    /// not get them again.
     pub drawn: f64,
-    /// First time at which one of the buckets was empty, after it had held bytes [s]; `None` if none was.
+    /// First time at which one of the buckets was empty, after it had held bytes [s]; `None` if none was, and in live runs, which do not
+    /// show it.
     pub emptied: Option<f64>,
 }

@@ -60,7 +60,7 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
         found.extend(backlog(scenario, outcomes, index));
     }
     found.extend(early_end(scenario, outcomes));
-    found.extend((0..scenario.storage.len()).filter_map(|index| burst(scenario, outcomes, index)));
+    found.extend((0..scenario.storage.len()).flat_map(|index| bursts(scenario, outcomes, index)));
     found
 }
 
@@ -68,30 +68,58 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
 /// run: as large as the smallest change of a step time that the verdict tells.
 const DRAWN: f64 = 0.01;
 
-/// Returns a warning if a storage gave more than it gives in the long run, because its token bucket held bytes at the start.
-fn burst(scenario: &Scenario, outcomes: &[Outcome], index: usize) -> Option<String> {
-    let storage = &scenario.storage[index];
-    let burst = storage.path.burst?;
-    let of = Resource::storage(index, Part::Bandwidth);
+/// Returns warnings if a storage gave more than it gives in the long run, because its token buckets held bytes or operations at the start.
+fn bursts(scenario: &Scenario, outcomes: &[Outcome], index: usize) -> Vec<String> {
+    let path = &scenario.storage[index].path;
+    let bytes = path.burst.and_then(|burst| {
+        let what = format!(
+            "token bucket of `{}` ({})",
+            scenario.storage[index].name,
+            prefixed(burst.bucket, "B")
+        );
+        let rates = [burst.bandwidth, path.bandwidth.most()].map(|rate| prefixed(rate, "B/s"));
+        burst_warning(scenario, outcomes, (index, Part::Bandwidth), (what, rates))
+    });
+    let operations = path.operation_burst.and_then(|burst| {
+        let name = &scenario.storage[index].name;
+        let what = format!("token bucket of `{name}` ({})", prefixed(burst.bucket, "operations"));
+        let rates = [burst.fast, burst.sustained].map(|rate| match rate.is_finite() {
+            true => prefixed(rate, "/s"),
+            false => "any number".to_owned(),
+        });
+        burst_warning(scenario, outcomes, (index, Part::Operations), (what, rates))
+    });
+    bytes.into_iter().chain(operations).collect()
+}
+
+/// Returns a warning if part of a storage, whose bucket is `what` and which gives the first of `rates` while it holds something and the
+/// other one in the long run, lived on the bucket.
+fn burst_warning(
+    scenario: &Scenario,
+    outcomes: &[Outcome],
+    (index, part): (usize, Part),
+    (what, [fast, sustained]): (String, [String; 2]),
+) -> Option<String> {
+    let of = Resource::storage(index, part);
     let drawn = outcomes.iter().filter_map(|outcome| {
+        let is_live = outcome.world == World::Live;
         let resource = outcome.resources.iter().find(|resource| resource.of == of)?;
         let found = resource.burst?;
         let share = found.drawn / resource.served;
-        (share > DRAWN).then_some((share, found, outcome.makespan))
+        (share > DRAWN).then_some((share, found, outcome.makespan, is_live))
     });
-    let (_, found, makespan) = drawn.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
+    let (share, found, makespan, is_live) = drawn.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
     let run = seconds(makespan);
     let lasted = match found.emptied {
+        // Nobody sees the bucket of a real storage run dry.
+        None if is_live => format!("gave {:.0} % of what this run of {run} read", 100.0 * share),
         Some(end) if end < makespan => format!("was empty after {} of {run}", seconds(end)),
         _ => format!("lasted for the whole run ({run})"),
     };
-    let (name, kind) = (&storage.name, storage.kind);
+    let (name, kind) = (&scenario.storage[index].name, scenario.storage[index].kind);
     Some(format!(
-        "The token bucket of `{name}` ({}) {lasted}: it gives up to {} until then, and {} in the long run, which \
-         `--set storage.{name}.{kind}.burst.level=0` shows.",
-        prefixed(burst.bucket, "B"),
-        prefixed(burst.bandwidth, "B/s"),
-        prefixed(storage.path.bandwidth.most(), "B/s"),
+        "The {what} {lasted}: it gives up to {fast} until then, and {sustained} in the long run, which \
+         `--set storage.{name}.{kind}.burst.level=0` shows."
     ))
 }
 

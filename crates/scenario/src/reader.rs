@@ -23,10 +23,13 @@ const UNSAID_KEY: &str = "fixed";
 /// Struct name that settings with several forms pass to the reader, in order to learn which form the file uses.
 pub(super) const FORM: &str = "$forebay::Form";
 
+/// Words that stand for a measurement in a profile: decoding by forebay, and by libraries of Python.
+pub(super) const MEASURED: [&str; 4] = ["decode", "pillow", "torchvision", "turbo"];
+
 /// Form of a value, for settings that have several forms.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
-    /// The text `"decode"`: the name of the settings' key, without any settings.
+    /// The name of a measurement in a profile: one of [`MEASURED`].
     Word,
     /// A table with at least one of the keys that the settings asked for.
     Keys,
@@ -211,7 +214,7 @@ impl<'d> Reader<'d> {
     fn form(self, keys: &[&str]) -> Form {
         let key = |id: NodeId| self.document.node(id).key.as_str();
         match self.kind() {
-            Kind::Text(text) if text == "decode" => Form::Word,
+            Kind::Text(text) if MEASURED.contains(&text.as_str()) => Form::Word,
             Kind::Text(_) => Form::Text,
             Kind::Table(members) if members.iter().any(|&id| keys.contains(&key(id))) => Form::Keys,
             _ => Form::Other,

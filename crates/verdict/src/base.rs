@@ -159,7 +159,7 @@ impl<'a> Base<'a> {
         let warm = warm(scenario, job, options.least_events());
         let begins_anew = !warm.is_empty()
             || has_tokens(scenario, outcomes, job)
-            || has_saved_bytes(scenario, outcomes, job)
+            || has_saved_service(scenario, outcomes, job)
             || is_automatic && !written_known;
         let mut base = Base {
             source,
@@ -388,7 +388,7 @@ impl<'a> Base<'a> {
     }
 
     /// Returns a scenario whose jobs go on until their results are known, except for those that others wait for. In a run of automatic
-    /// length no queue is prefilled, and no object store has saved requests, and no storage bytes for bursts: what they hold at the start is no part of the
+    /// length no queue is prefilled, and no storage has saved requests, operations or bytes for bursts: what they hold at the start is no part of the
     /// long run.
     fn endless(&self, mut scenario: Scenario) -> Scenario {
         let written = scenario.run.stop;
@@ -405,6 +405,8 @@ impl<'a> Base<'a> {
         let limits = scenario.storage.iter_mut().filter_map(|of| of.path.limit.as_mut());
         limits.filter(|_| self.is_automatic).for_each(|limit| limit.tokens = 0.0);
         let bursts = scenario.storage.iter_mut().filter_map(|of| of.path.burst.as_mut());
+        bursts.filter(|_| self.is_automatic).for_each(|burst| burst.content = 0.0);
+        let bursts = scenario.storage.iter_mut().filter_map(|of| of.path.operation_burst.as_mut());
         bursts.filter(|_| self.is_automatic).for_each(|burst| burst.content = 0.0);
         for (index, job) in scenario.jobs.iter_mut().enumerate() {
             if index == self.job || !awaited.contains(&index) {
@@ -510,9 +512,9 @@ fn has_tokens(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> bool {
     tokens > WORTH * copies.map(|of| of.samples.started as f64).sum::<f64>()
 }
 
-/// Returns whether storages that the job uses have drawn more than a small share of their bytes from what their token buckets held when
-/// the run began: such a run is faster than the long run.
-fn has_saved_bytes(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> bool {
+/// Returns whether storages that the job uses have drawn more than a small share of their bytes or operations from what their token
+/// buckets held when the run began: such a run is faster than the long run.
+fn has_saved_service(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> bool {
     let uses = |index: usize| {
         let of = scenario.uses(&scenario.jobs[job], index);
         of.reads || of.writes()

@@ -19,8 +19,10 @@ mod device;
 #[cfg(test)]
 mod device_tests;
 mod estimate;
+mod gate;
 mod laws;
 mod learners;
+mod loader;
 mod others;
 mod ranges;
 mod service;
@@ -101,6 +103,9 @@ fn add_alone(found: &mut Profile, alone: &Profile) {
 fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
     let of = |probe: &str| all.iter().filter(|s| s.probe == probe).copied().collect::<Vec<_>>();
     let (read, decode, step) = (of("read"), of("decode"), of("step"));
+    let pytorch = of("pytorch");
+    let in_python = pytorch.iter().filter(|sample| sample.label("part") == "decode");
+    let images: Vec<&Sample> = decode.iter().chain(in_python).copied().collect();
     let plain: Vec<&Sample> = step.iter().filter(|s| averages(s).is_none()).copied().collect();
     let transport = transport::transports(&of("collective"), DRAWS);
     let cores = others::cores(&decode, host.cores, DRAWS);
@@ -132,13 +137,20 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
             "",
             |group| burst::burst(group, DRAWS),
         ),
+        gate: fits(
+            &of("gate"),
+            |s| format!("{}/", s.label("access")),
+            "",
+            |group| gate::gate(group, DRAWS),
+        ),
         service: fits(
             &of("service"),
             |s| format!("{}/", s.label("access")),
             "",
             |group| service::service(group, DRAWS),
         ),
-        decode: fits(&decode, decode_key, "0", |group| laws::decode(group, DRAWS)),
+        decode: fits(&images, decode_key, "0", |group| laws::decode(group, DRAWS)),
+        loader: by(&pytorch, |sample| sample.probe.clone(), |group| loader::parts(group, DRAWS)),
         step: steps(&step),
         learners: by_two(&plain, model_and_way, |group| learners::sharing(group, DRAWS)),
         averaging: by_two(&step, model_and_way, |group| learners::averaging(group, DRAWS)),

@@ -217,7 +217,7 @@ pub(super) fn add_latency_spread(fit: &mut Fit, samples: &[&Sample], draws: usiz
 
 /// Returns the statistic `figure` of the values, and bootstrap draws of it, widened for the number of values. Returns `None` if
 /// there are no values.
-fn resampled(
+pub(super) fn resampled(
     values: &[f64],
     draws: usize,
     figure: impl Fn(&mut [f64]) -> f64,

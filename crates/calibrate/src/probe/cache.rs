@@ -133,7 +133,7 @@ impl Probe for CacheProbe {
             threads: 1,
             waited,
             observed: observed.into(),
-            excluded: None,
+            ..Trial::default()
         })
     }
 }

@@ -69,13 +69,13 @@ const SEED: u64 = 1;
 
 impl Set {
     /// Returns the mean stored size of an image [B].
-    fn bytes(&self) -> f64 {
+    pub(super) fn bytes(&self) -> f64 {
         let all: usize = self.images.iter().map(Vec::len).sum();
         all as f64 / self.images.len().max(1) as f64
     }
 
     /// Returns the mean number of pixels of an image.
-    fn pixels(&self) -> f64 {
+    pub(super) fn pixels(&self) -> f64 {
         self.pixels as f64 / self.images.len().max(1) as f64
     }
 

@@ -17,6 +17,7 @@ mod copy;
 mod decode;
 mod error;
 mod fresh;
+mod gate;
 pub mod gpu;
 mod hand_off;
 mod host;
@@ -24,6 +25,7 @@ mod journal;
 pub mod limits;
 mod outlook;
 mod plan;
+mod pytorch;
 pub mod read;
 mod repeat;
 mod ruler;
@@ -41,6 +43,7 @@ pub use collective::{CollectiveProbe, CollectiveSettings};
 pub use copy::{BesideSettings, CopyProbe, CopySettings, DecodingSettings, HostMemory};
 pub use decode::{DecodeProbe, DecodeSettings};
 pub use error::ProbeError;
+pub use gate::{GateProbe, GateSettings};
 pub use hand_off::{QueueProbe, QueueSettings};
 pub use host::{HostProbe, HostSettings, Machine};
 pub use journal::Journal;
@@ -48,6 +51,7 @@ pub use outlook::{Spoiler, spoilers};
 pub use plan::{
     Bytes, Count, List, Plan, PlanError, Rules, Seconds, Share, Tables, Watching, schema,
 };
+pub use pytorch::{PytorchProbe, PytorchSettings};
 pub use read::{ReadProbe, ReadSettings};
 pub use repeat::{leading_trend, median_interval};
 pub use ruler::Ruler;
@@ -110,6 +114,8 @@ pub struct Trial {
     pub threads: usize,
     /// Time that the threads were ready but had no core, all threads together [s]; see [`Team::waited`].
     pub waited: f64,
+    /// Processor time of other processes that the probe has started [core-s].
+    pub elsewhere: f64,
     /// Further observations, for the sample.
     pub observed: BTreeMap<String, f64>,
     /// Why the trial must not be used, if the probe knows a reason.

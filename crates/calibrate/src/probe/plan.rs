@@ -7,8 +7,9 @@ pub use value::{Bytes, Count, List, Seconds, Share, Tables};
 use super::{
     BurstProbe, BurstSettings, CacheProbe, CacheSettings, ClockProbe, ClockSettings,
     CollectiveProbe, CollectiveSettings, CopyProbe, CopySettings, DecodeProbe, DecodeSettings,
-    DeviceName, HostProbe, HostSettings, Limits, Probe, ProbeError, QueueProbe, QueueSettings,
-    ReadProbe, ReadSettings, ServiceProbe, ServiceSettings, StepProbe, StepSettings,
+    DeviceName, GateProbe, GateSettings, HostProbe, HostSettings, Limits, Probe, ProbeError,
+    PytorchProbe, PytorchSettings, QueueProbe, QueueSettings, ReadProbe, ReadSettings,
+    ServiceProbe, ServiceSettings, StepProbe, StepSettings,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -38,12 +39,16 @@ pub struct Plan {
     pub queue: Option<QueueSettings>,
     /// Reads without a pause until the throughput falls, for the token bucket of a storage (default: not measured).
     pub burst: Option<BurstSettings>,
+    /// Reads after a rest until the storage stops, for the gate of a throttle (default: not measured).
+    pub gate: Option<GateSettings>,
     /// Reads small requests beside large ones, for the order in which a storage serves them (default: not measured).
     pub service: Option<ServiceSettings>,
     /// Times reads of files (default: not measured).
     pub read: Option<ReadSettings>,
     /// Times the decoding of images (default: not measured).
     pub decode: Option<DecodeSettings>,
+    /// Times what PyTorch's `DataLoader` costs: decoding, collating, taking batches, starting workers (default: not measured).
+    pub pytorch: Option<PytorchSettings>,
     /// Times training steps: one table, or several `[[step]]` of which each has its own networks, batches and devices
     /// (default: not measured).
     pub step: Option<Tables<StepSettings>>,
@@ -143,8 +148,9 @@ impl Plan {
         let read = plan.read.as_ref().and_then(ReadSettings::problem);
         let decode = || plan.decode.as_ref().and_then(DecodeSettings::problem);
         let copy = || plan.copy.as_ref().and_then(CopySettings::problem);
+        let gate = || plan.gate.as_ref().and_then(GateSettings::problem);
         let service = || plan.service.as_ref().and_then(ServiceSettings::problem);
-        if let Some(problem) = read.or_else(decode).or_else(copy).or_else(service) {
+        if let Some(problem) = read.or_else(decode).or_else(copy).or_else(gate).or_else(service) {
             return Err(refuse(problem));
         }
         Ok(plan)
@@ -174,6 +180,9 @@ impl Plan {
         if let Some(settings) = &self.burst {
             probes.push(Box::new(BurstProbe::new(settings)));
         }
+        if let Some(settings) = &self.gate {
+            probes.push(Box::new(GateProbe::new(settings)));
+        }
         if let Some(settings) = &self.service {
             probes.push(Box::new(ServiceProbe::new(settings)));
         }
@@ -182,6 +191,9 @@ impl Plan {
         }
         if let Some(settings) = &self.decode {
             probes.push(Box::new(DecodeProbe::new(settings, data.map(Path::to_owned))));
+        }
+        if let Some(settings) = &self.pytorch {
+            probes.push(Box::new(PytorchProbe::new(settings)));
         }
         if let Some(settings) = &self.step {
             probes.push(Box::new(StepProbe::new(&settings.0)));

@@ -200,8 +200,8 @@ impl Runner<'_> {
     ) -> Result<Sample, ProbeError> {
         let before = Glance::now();
         let trial = probe.trial(&state.cell, context)?;
-        let between = Glance::now().since(&before);
-        let (threads, core) = (trial.threads, trial.core_seconds);
+        let between = Glance::now().since(&before).without(trial.elsewhere);
+        let (threads, core) = (trial.threads, trial.core_seconds.max(trial.elsewhere));
         let beside = self.limits.judge(&between, self.cores, threads, core, trial.waited);
         let excluded = if state.session < probe.rules(self.rules).warm_up {
             Some("warm-up".to_owned())

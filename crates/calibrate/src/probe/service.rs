@@ -151,7 +151,7 @@ impl Probe for ServiceProbe {
             threads: readers + 1,
             waited,
             observed: observed.map(|(name, value)| (name.to_owned(), value)).into(),
-            excluded: None,
+            ..Trial::default()
         })
     }
 }

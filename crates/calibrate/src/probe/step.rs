@@ -282,7 +282,7 @@ fn trial_on_cores(cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeErro
         threads,
         waited: team.waited() * threads as f64,
         observed: [("jitter".to_owned(), steps.jitter()), ("loss".to_owned(), steps.loss)].into(),
-        excluded: None,
+        ..Trial::default()
     })
 }
 

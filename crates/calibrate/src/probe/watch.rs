@@ -40,6 +40,15 @@ pub struct Between {
     pub throttled: f64,
 }
 
+impl Between {
+    /// Returns the use without that of processes that the trial itself started, which used the processor for `core_seconds`.
+    #[must_use]
+    pub fn without(self, core_seconds: f64) -> Between {
+        let others = (self.others - core_seconds / self.seconds).max(0.0);
+        Between { others, ..self }
+    }
+}
+
 /// Limits beyond which a trial counts as one beside others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
@@ -169,6 +178,7 @@ mod tests {
         let between = late.since(&early);
         assert_eq!((between.seconds, between.others), (2.0, 0.5));
         assert!((between.steal - 0.01).abs() < 1e-9 && (between.throttled - 0.1).abs() < 1e-9);
+        assert_eq!([between.without(0.6).others, between.without(2.0).others], [0.2, 0.0]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod recovery;
 mod service;
 mod step;
 mod throughput;
+mod tokens;
 mod transport;
 
 pub use accuracy::{EpochsLaw, useful_samples};
@@ -24,4 +25,5 @@ pub use recovery::RecoveryLaw;
 pub use service::MixedReaders;
 pub use step::StepLaw;
 pub use throughput::{Between, Throughput};
+pub use tokens::{TokenLaw, TokensTaken};
 pub use transport::{SizeRange, TransportLaw};

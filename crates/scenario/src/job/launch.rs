@@ -1,6 +1,6 @@
 //! CPU work of the trainer itself on the node's cores: launching kernels, the interpreter.
 
-use super::Device;
+use super::{Device, Job};
 use crate::Distribution;
 use crate::check::Check;
 use crate::distribution::or_table::{Table, TimeOr};
@@ -22,6 +22,8 @@ use schemars::JsonSchema;
 pub struct Launch {
     /// CPU work of each of the trainer's threads [core-seconds].
     pub work: Distribution,
+    /// CPU work before that, to take the step's batch from the loader [core-seconds].
+    pub taking: f64,
     /// Number of the trainer's threads, each on at most one core.
     pub threads: u32,
     /// Whether the device computes while the threads work; otherwise it begins when they are done.
@@ -29,6 +31,36 @@ pub struct Launch {
     /// Share of a thread's time in which it holds the interpreter's lock; a loader and its trainers have one lock in
     /// common. Its trainers on another node have another one.
     pub lock: f64,
+}
+
+impl Launch {
+    /// Returns the launch of a trainer that only takes batches, each for so many core-seconds.
+    fn of_batches(taking: f64, overlap: bool) -> Launch {
+        Launch { work: Distribution::Constant(0.0), taking, threads: 1, overlap, lock: 0.0 }
+    }
+
+    /// Returns whether the trainer does more than to take batches.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.work != Distribution::Constant(0.0)
+    }
+}
+
+impl Job {
+    /// Adds what its loader costs the trainer for each batch: to its steps where they run on cores, otherwise to what it does before each
+    /// step.
+    pub(super) fn add_taking(&mut self) {
+        let taking = self.loader.taking;
+        match (self.device, &mut self.launch) {
+            _ if taking <= 0.0 => {}
+            (Device::Cpu { .. }, _) => {
+                self.step.fixed += taking;
+                self.step.floor += taking;
+            }
+            (Device::Accelerator, Some(launch)) => launch.taking = taking,
+            (Device::Accelerator, launch) => *launch = Some(Launch::of_batches(taking, false)),
+        }
+    }
 }
 
 /// Settings of `launch`: a time or a table.
@@ -70,7 +102,7 @@ pub(super) fn resolve(written: &Written, check: Check<'_>, device: Device) -> Op
     }
     match settings {
         TimeOr::Time(work) => {
-            Some(Launch { work: work.resolve(check, at)?, threads: 1, overlap: true, lock: 0.0 })
+            Some(Launch { work: work.resolve(check, at)?, ..Launch::of_batches(0.0, true) })
         }
         TimeOr::Table(table) => table.resolve(check, at),
     }
@@ -82,6 +114,7 @@ impl LaunchSettings {
         let (work_at, work) = self.work.given()?;
         Some(Launch {
             work: work.resolve(check, work_at)?,
+            taking: 0.0,
             threads: self.threads.get().map_or(1, |threads| threads.small()),
             overlap: self.overlap.get().copied().unwrap_or(true),
             lock: self.gil.get().map_or(0.0, |share| share.0),

@@ -305,6 +305,7 @@ impl JobSettings {
             cpu: self.cpu(check),
             accuracy: self.accuracy.given().and_then(|(at, a)| a.resolve(check, at, averages)),
         };
+        job.add_taking();
         self.check_stop(check, at);
         rules.keep_outside(&mut job);
         rules.choose_fidelity(&mut job);

@@ -1,4 +1,4 @@
-//! Settings of decoding, such as `"50 us"`, a law, or `"decode"` for the profile's law.
+//! Settings of decoding, such as `"50 us"`, a law, or `"decode"` or `"pillow"` for a law of the profile.
 
 use super::Operation;
 use crate::check::Check;
@@ -19,8 +19,8 @@ use std::fmt;
 /// The cost of decoding a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum DecodeSettings {
-    /// The profile's law gives the core-seconds.
-    Measured,
+    /// The profile's law of images of this format, or of a library that decodes them, gives the core-seconds.
+    Measured(String),
     /// The core-seconds follow from the sample's bytes and pixels.
     Law(LawSettings),
     /// A core is busy for this time, whatever the size of the sample.
@@ -49,7 +49,7 @@ impl DecodeSettings {
         dataset: Option<&Dataset>,
     ) -> Option<Operation> {
         match self {
-            Self::Measured => Some(Operation::Decode(measured(check, at, dataset)?)),
+            Self::Measured(of) => Some(Operation::Decode(measured(check, at, dataset, of)?)),
             Self::Law(law) => Some(Operation::Decode(law.resolve(check, dataset))),
             Self::Time(time) => Some(Operation::Compute(time.resolve(check, at)?)),
         }
@@ -71,12 +71,20 @@ pub(super) fn of_sample(
     if written.is_written() || !images {
         return Some(None);
     }
-    Some(Some(Operation::Decode(measured(check, at, dataset)?)))
+    Some(Some(Operation::Decode(measured(check, at, dataset, JPEG)?)))
 }
 
-/// Returns the profile's law of decoding the images of `dataset`. Reports a problem at document node `at` and returns
+/// The name by which a profile has decoding by forebay itself.
+const JPEG: &str = "jpeg";
+
+/// Returns the profile's law of decoding the images of `dataset`; `of` names the library. Reports a problem at document node `at` and returns
 /// `None` if the samples are not images or the profile has no such law.
-fn measured(check: Check<'_>, at: NodeId, dataset: Option<&Dataset>) -> Option<DecodeLaw> {
+fn measured(
+    check: Check<'_>,
+    at: NodeId,
+    dataset: Option<&Dataset>,
+    of: &str,
+) -> Option<DecodeLaw> {
     if let Some(dataset) = dataset
         && dataset.image.is_none()
     {
@@ -91,11 +99,11 @@ fn measured(check: Check<'_>, at: NodeId, dataset: Option<&Dataset>) -> Option<D
     }
     let image = dataset.and_then(|dataset| dataset.image);
     let resize = image.and_then(|image| image.resize).unwrap_or(0);
-    let fit = check.profile.and_then(|profile| profile.decode_fit("jpeg", resize));
+    let fit = check.profile.and_then(|profile| profile.decode_fit(of, resize));
     match fit.and_then(|(_, fit)| decode_law(fit)) {
         Some(law) => Some(law),
         None => {
-            check.unsaid(at, "decode", "decode = \"2 ms\"", "decode.jpeg")?;
+            check.unsaid(at, "decode", "decode = \"2 ms\"", &format!("decode.{of}"))?;
             Some(DecodeLaw::default())
         }
     }
@@ -135,7 +143,11 @@ impl<'de> Deserialize<'de> for DecodeSettings {
                 let form = seq.next_element::<u64>()?;
                 let missing = || A::Error::invalid_length(1, &self);
                 match form {
-                    Some(form) if form == Form::Word as u64 => Ok(DecodeSettings::Measured),
+                    Some(form) if form == Form::Word as u64 => {
+                        let word: String = seq.next_element()?.ok_or_else(missing)?;
+                        let of = if word == "decode" { JPEG.to_owned() } else { word };
+                        Ok(DecodeSettings::Measured(of))
+                    }
                     Some(form) if form == Form::Keys as u64 => {
                         seq.next_element()?.map(DecodeSettings::Law).ok_or_else(missing)
                     }

@@ -35,6 +35,8 @@ pub struct StageGraph {
     /// Core time that worker processes would take to copy the decoded bytes of a batch to the trainer [core-s/B]. `None` if processes
     /// make the batches already: only threads and the trainer itself need no copies.
     pub process_copies: Option<f64>,
+    /// Core time of a trainer to take a batch from the loader's workers [core-s].
+    pub taking: f64,
     /// Kind of loader that the scenario file names.
     pub preset: Preset,
 }
@@ -228,6 +230,7 @@ impl StageGraph {
             requests: None,
             generator: None,
             process_copies: None,
+            taking: 0.0,
             preset: Preset::default(),
         }
     }

@@ -5,14 +5,15 @@ use super::pin::{PinSettings, copying, pinning};
 use super::settings::{ResolvedLoader, optional};
 use super::workers::Workers;
 use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
-use crate::Dataset;
 use crate::check::Check;
 use crate::distribution::or_table::TimeOr;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Amount, Count, Positive, Share};
+use crate::profile::Profile;
 use crate::role::Role;
+use crate::{Dataset, Distribution};
 use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -46,14 +47,14 @@ pub(crate) struct Pytorch {
     /// own files; otherwise they are a smaller batch (default: false).
     #[schemars(extend("x-role" = Role::Identity))]
     drop_last: Field<bool>,
-    /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
-    /// says if the samples are images, otherwise 0 s).
+    /// Core-seconds to decode a sample: a time, by its bytes and pixels, or the library that a profile has measured in Python: "pillow",
+    /// "torchvision" or "turbo" (default: decoding by forebay as the profile says if the samples are images, otherwise 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     decode: Field<DecodeSettings>,
     /// Time in which a worker does nothing for a sample: a remote service, a sleep (default: 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     delay: Field<Varying<Time>>,
-    /// Core-seconds of a worker to collate a batch and hand it over (default: 0 s).
+    /// Core-seconds of a worker to collate a batch and hand it over (default: as the profile says if `ipc` is not written, otherwise 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     collate: Field<Varying<Time>>,
     /// `pin_memory`: core-seconds that the pinning thread needs for a batch, or a table in which they depend on the
@@ -74,10 +75,52 @@ pub(crate) struct Pytorch {
     /// which keeps its core busy (default: infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     ipc: Field<Positive<Bandwidth>>,
+    /// Core-seconds of the trainer to take a batch from the workers, or of the pinning thread if there is one (default: as the profile
+    /// says, or 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
+    take: Field<Amount<Time>>,
     /// Time to start each worker, one after the other, at the beginning of each epoch, or only of the first one if
-    /// workers are persistent (default: 0 s).
+    /// workers are persistent (default: as the profile says, or 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     start: Field<Amount<Time>>,
+}
+
+/// What a profile says of the costs of PyTorch's loader.
+#[derive(Clone, Copy)]
+struct Costs<'c> {
+    profile: Option<&'c Profile>,
+    /// Decoded bytes of a sample [B].
+    sample: f64,
+}
+
+impl Costs<'_> {
+    /// Returns a parameter of a part; 0 if the profile does not have it.
+    fn value(self, part: &str, name: &str) -> f64 {
+        let fit = self.profile.and_then(|profile| profile.loader.get("pytorch")?.get(part));
+        fit.and_then(|fit| fit.value(name)).unwrap_or(0.0)
+    }
+
+    /// Returns the work of a worker to collate: for each sample, and for each batch [core-s]; `None` if the profile does not say it.
+    fn collate(self) -> Option<[f64; 2]> {
+        let value = |name| self.value("collate", name);
+        let each = value("per_sample") + self.sample * value("per_byte");
+        let fixed = value("fixed");
+        (each + fixed > 0.0).then_some([each, fixed])
+    }
+
+    /// Returns the time to take a batch [s].
+    fn take(self, batch: u64) -> f64 {
+        self.value("take", "fixed") + batch as f64 * self.sample * self.value("take", "per_byte")
+    }
+}
+
+/// Returns the bytes of a sample as the data set returns it [B].
+fn sample_bytes(dataset: Option<&Dataset>) -> f64 {
+    dataset.map_or(0.0, |of| of.decoded_size.unwrap_or_else(|| of.mean_size()))
+}
+
+fn compute(seconds: f64) -> Option<Operation> {
+    (seconds > 0.0).then_some(Operation::Compute(Distribution::Constant(seconds)))
 }
 
 /// Kind of workers.
@@ -95,24 +138,43 @@ impl Pytorch {
         &self,
         check: Check<'_>,
         at: NodeId,
-        devices: u32,
+        (devices, batch): (u32, u64),
         dataset: Option<&Dataset>,
     ) -> Option<ResolvedLoader> {
         let workers = check.required(at, &self.workers, "workers", "write `workers = 4`");
         let prefetch = self.prefetch_factor.get().map_or(2, |factor| factor.0);
         let decode = decode::of_sample(&self.decode, check, at, dataset)?;
         let delay = optional(&self.delay, check, Operation::Delay)?;
+        let costs = Costs { profile: check.profile, sample: sample_bytes(dataset) };
         let collate = optional(&self.collate, check, Operation::Compute)?;
+        let measured = !self.collate.is_written() && !self.ipc.is_written();
+        let [collate_sample, collate_batch] =
+            costs.collate().filter(|_| measured).unwrap_or_default();
         let workers = workers?.small();
         let ahead = u64::from(workers) * prefetch;
-        let pin = pinning(&self.pin_memory, check, ahead)?;
+        let mut pin = pinning(&self.pin_memory, check, ahead)?;
+        let take = self.take.get().map_or_else(|| costs.take(batch), |time| time.0);
+        let mut taking = if workers == 0 { 0.0 } else { take };
+        if let Some(pin) = pin.as_mut().filter(|_| taking > 0.0) {
+            pin.per_item.insert(0, Operation::Compute(Distribution::Constant(taking)));
+            taking = 0.0;
+        }
         let pool = self.pool(check, workers);
         let load = Stage {
             name: "worker".to_owned(),
             workers: workers.max(1),
             unit: Unit::Batch,
-            per_sample: [Operation::Read].into_iter().chain(decode).chain(delay).collect(),
-            per_item: collate.into_iter().chain(pool.hand_over()).collect(),
+            per_sample: [Operation::Read]
+                .into_iter()
+                .chain(decode)
+                .chain(delay)
+                .chain(compute(collate_sample))
+                .collect(),
+            per_item: collate
+                .into_iter()
+                .chain(compute(collate_batch))
+                .chain(pool.hand_over())
+                .collect(),
             order: Order::Any,
             buffer: ahead.max(1),
             lock: pool.lock(check),
@@ -126,7 +188,11 @@ impl Pytorch {
             dealt: Dealt::InTurn,
             in_order: self.in_order.get().copied().unwrap_or(true),
             next_epoch: NextEpoch::WhenWanted,
-            start: if workers == 0 { 0.0 } else { self.start.get().map_or(0.0, |time| time.0) },
+            start: match (workers, self.start.get()) {
+                (0, _) => 0.0,
+                (_, Some(time)) => time.0,
+                (_, None) => costs.value("start", "per_worker"),
+            },
             persistent: self.persistent_workers.get().copied().unwrap_or(false),
             iterable: self.iterable.get().copied().unwrap_or(false),
             drop_last: self.drop_last.get().copied().unwrap_or(false),
@@ -138,6 +204,7 @@ impl Pytorch {
             graph: StageGraph {
                 requests: Some(requests),
                 process_copies: pool.process_copies(),
+                taking,
                 ..StageGraph::new(stages)
             },
             last_buffer,
@@ -174,6 +241,7 @@ impl Pytorch {
             self.in_order.at,
             self.persistent_workers.at,
             self.start.at,
+            self.take.at,
             self.worker_kind.at,
             self.iterable.at,
         ];

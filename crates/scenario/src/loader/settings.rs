@@ -130,7 +130,7 @@ impl LoaderSettings {
                 Some(ResolvedLoader { graph, last_buffer })
             }
             Self::Pytorch(settings) => {
-                settings.resolve(check, check.inside(at), node.devices, dataset)
+                settings.resolve(check, check.inside(at), (node.devices, batch), dataset)
             }
             Self::Keras(settings) => settings.resolve(check, check.inside(at), batch, dataset),
             Self::TfData(settings) => {

@@ -34,6 +34,8 @@ const BURST: &[LawParameter] = &[
     must("bucket", "B"),
     may("refill", "B/s"),
 ];
+const GATE: &[LawParameter] =
+    &[must("period", "s"), must("latency", "s"), may("per_stream", "B/s"), may("bandwidth", "B/s")];
 const SERVICE: &[LawParameter] = &[must("in_flight", "1")];
 const DECODE: &[LawParameter] =
     &[must("fixed", "core-s"), must("per_byte", "core-s/B"), must("per_pixel", "core-s")];
@@ -41,6 +43,8 @@ const STEP: &[LawParameter] =
     &[must("fixed", "s"), must("per_sample", "s"), may("floor", "s"), may("jitter", "1")];
 const QUEUE: &[LawParameter] = &[must("per_item", "core-s")];
 const CACHE: &[LawParameter] = &[must("size", "B")];
+const LOADER: &[LawParameter] =
+    &[must("fixed", "s"), may("per_sample", "s"), may("per_byte", "s/B"), may("per_worker", "s")];
 const COPY: &[LawParameter] = &[must("latency", "s"), must("bandwidth", "B/s")];
 const ADDITION: &[LawParameter] = &[must("fixed", "s"), must("per_sample", "s")];
 const MEMORY: &[LawParameter] = &[must("fixed", "B"), must("per_sample", "B")];
@@ -52,12 +56,14 @@ pub(super) fn of(kind: &str) -> &'static [LawParameter] {
     match kind {
         "read" => READ,
         "burst" => BURST,
+        "gate" => GATE,
         "service" => SERVICE,
         "decode" => DECODE,
         "step" => STEP,
         "queue" => QUEUE,
         "cache" => CACHE,
         "copy" => COPY,
+        "loader" => LOADER,
         "learners" | "averaging" => ADDITION,
         "memory" => MEMORY,
         "noise" => NOISE,

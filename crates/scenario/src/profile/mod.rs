@@ -43,6 +43,11 @@ pub struct Profile {
     /// Training steps by model and device: `lenet5`, `cpu-1`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub step: BTreeMap<String, BTreeMap<String, Fit>>,
+    /// What loaders of frameworks cost, such as `pytorch`, by part: to `collate` a batch of so many samples and bytes and hand it over, to
+    /// `take` one that is ready, to `start` so many workers. Each part has its `fixed` time [s], and those `per_sample` and
+    /// `per_worker` [s] and `per_byte` [s/B].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub loader: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Learners that share a GPU, by model and device: `fixed` and `per_sample`, the time that each other learner adds to a
     /// step [s].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -69,6 +74,11 @@ pub struct Profile {
     /// then the `sustained` bandwidth [B/s]; `refill` is what an idle bucket gains per second [B/s].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub burst: BTreeMap<String, Fit>,
+    /// Gates of throttles, by the kind of access of [`Profile::read`]: what the limits of [`Profile::read`] allow in a `period` [s] passes
+    /// at once when it begins, with the `latency` [s] of the storage behind the gate, its `per_stream` [B/s] and its `bandwidth` for all
+    /// readers together [B/s].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gate: BTreeMap<String, Fit>,
     /// Order of service of storages, by the kind of access of [`Profile::read`]: `in_flight`, the number of requests that are served at once,
     /// in order of arrival; [`SERVED_ALL`] if all share the bandwidth fairly.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -217,6 +227,7 @@ impl Profile {
         let mut all: Vec<(Vec<String>, &Fit)> = Vec::new();
         all.extend(self.read.iter().map(|(name, fit)| (path(&["read", name]), fit)));
         all.extend(self.burst.iter().map(|(name, fit)| (path(&["burst", name]), fit)));
+        all.extend(self.gate.iter().map(|(name, fit)| (path(&["gate", name]), fit)));
         all.extend(self.service.iter().map(|(name, fit)| (path(&["service", name]), fit)));
         all.extend(self.decode.iter().map(|(name, fit)| (path(&["decode", name]), fit)));
         let mut deep = |kind: &str, fits| {
@@ -226,6 +237,7 @@ impl Profile {
             }
         };
         deep("step", &self.step);
+        deep("loader", &self.loader);
         deep("learners", &self.learners);
         deep("averaging", &self.averaging);
         deep("memory", &self.memory);
@@ -248,10 +260,12 @@ impl Profile {
         match names[..] {
             ["read", name] => self.read.get_mut(name),
             ["burst", name] => self.burst.get_mut(name),
+            ["gate", name] => self.gate.get_mut(name),
             ["service", name] => self.service.get_mut(name),
             ["decode", name] => self.decode.get_mut(name),
             ["cache", policy] => self.cache.get_mut(policy),
             ["step", outer, name] => self.step.get_mut(outer)?.get_mut(name),
+            ["loader", outer, name] => self.loader.get_mut(outer)?.get_mut(name),
             ["learners", outer, name] => self.learners.get_mut(outer)?.get_mut(name),
             ["averaging", outer, name] => self.averaging.get_mut(outer)?.get_mut(name),
             ["memory", outer, name] => self.memory.get_mut(outer)?.get_mut(name),

@@ -1,12 +1,13 @@
-//! Bursts: a token bucket of bytes, from which a storage gives more than its sustained bandwidth for a while.
+//! Bursts: token buckets of bytes and of operations, from which a storage gives more than its sustained rates for a while.
 
 use super::Bandwidth;
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
-use crate::number::{Positive, Share};
+use crate::number::{Factor, Positive, Share};
 use crate::role::Role;
-use forebay_model::units::{Bandwidth as BytesPerSecond, Size, Time};
+use forebay_model::law::TokenLaw;
+use forebay_model::units::{Bandwidth as BytesPerSecond, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -35,14 +36,13 @@ impl Burst {
     }
 }
 
-/// A token bucket of bytes, by which a storage gives more than its `bandwidth` for a while: the credits of cloud volumes and file
-/// systems, and the gates of throttles.
+/// Token buckets of bytes and of operations, by which a storage gives more than its `bandwidth` and `operations` for a while: the
+/// credits of cloud volumes and file systems, and the gates of throttles.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BurstSettings {
     /// Bandwidth of all transfers together while the bucket holds bytes. The `bandwidth` of the storage, one value, is what the bucket
-    /// gains per second.
-    #[schemars(required)]
+    /// gains per second (default: there is no bucket of bytes; required without `operations_bucket`).
     #[schemars(extend("x-role" = Role::Identity))]
     bandwidth: Field<Positive<BytesPerSecond>>,
     /// Size of the bucket; the bytes of one `period`, if these are more (default: the bytes of one period; required without `period`).
@@ -55,6 +55,20 @@ pub(super) struct BurstSettings {
     /// in Linux's `blk-throttle` (default: bytes enter continuously, and pass at the storage's `bandwidth` while the bucket is empty).
     #[schemars(extend("x-role" = Role::Identity))]
     period: Field<Positive<Time>>,
+    /// Largest number of operations in a bucket of them, which gains the storage's `operations` per second (default: that of one
+    /// `period` if `operations` is written here, otherwise there is no such bucket).
+    #[schemars(extend("x-role" = Role::Identity))]
+    operations_bucket: Field<Factor>,
+    /// Operations per second while the bucket holds some (default: infinite).
+    #[schemars(extend("x-role" = Role::Identity))]
+    operations: Field<Positive<Rate>>,
+}
+
+impl BurstSettings {
+    /// Returns whether the table sets a bucket of operations.
+    fn has_operations(&self) -> bool {
+        self.operations.is_written() || self.operations_bucket.is_written()
+    }
 }
 
 /// Returns the token bucket that `field` sets, for a storage of this sustained `bandwidth`; `None` if there is none, or if it has no
@@ -65,6 +79,10 @@ pub(super) fn burst(
     bandwidth: &Bandwidth,
 ) -> Option<Burst> {
     let (at, settings) = field.given()?;
+    if settings.has_operations() && !settings.bandwidth.is_written() {
+        check.no_effect(settings.bucket.at, "`burst` has no `bandwidth`");
+        return None;
+    }
     let remedy = "write `bandwidth = \"400 MB/s\"`";
     let fast = check.required(at, &settings.bandwidth, "bandwidth", remedy)?.0;
     let sustained = sustained(check, at, bandwidth)?;
@@ -87,6 +105,32 @@ pub(super) fn burst(
     check_times(check, settings, bucket / fast);
     let level = settings.level.get().map_or(1.0, |level| level.0);
     Some(Burst { bandwidth: fast, bucket, content: level * bucket, period })
+}
+
+/// Returns the bucket of operations that `field` sets, for a storage that serves `operations` per second in the long run; `None` if there
+/// is none, or if it has no effect, which is remarked.
+pub(super) fn operation_burst(
+    check: Check<'_>,
+    field: &Field<BurstSettings>,
+    operations: f64,
+) -> Option<TokenLaw> {
+    let settings = field.get().filter(|settings| settings.has_operations())?;
+    let written = [settings.operations_bucket.at, settings.operations.at];
+    let fast = settings.operations.get().map_or(f64::INFINITY, |rate| rate.0);
+    if operations.is_infinite() || fast <= operations {
+        let why = match operations.is_infinite() {
+            true => "nothing limits the storage's operations",
+            false => "the storage's own `operations` are not less",
+        };
+        written.into_iter().for_each(|at| check.no_effect(at, why));
+        return None;
+    }
+    let period = settings.period.get().map(|period| period.0);
+    let of_period = period.map_or(1.0, |period| operations * period);
+    let bucket = settings.operations_bucket.get().map_or(of_period, |number| number.0);
+    let bucket = bucket.max(of_period);
+    let level = settings.level.get().map_or(1.0, |level| level.0);
+    Some(TokenLaw { sustained: operations, fast, bucket, content: level * bucket, period })
 }
 
 /// Returns the single finite bandwidth of a storage; reports a problem at the bucket's node `at` if there is none.

@@ -1,6 +1,6 @@
 //! One server that all nodes share, behind their NICs.
 
-use super::burst::{BurstSettings, burst};
+use super::burst::{BurstSettings, burst, operation_burst};
 use super::service::{InFlight, ServiceKeys, ServiceOrder};
 use super::settings::{BandwidthSettings, CpuSettings, Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
@@ -96,13 +96,15 @@ impl Kind for FileServer {
         let burst = burst(check, &self.burst, &bandwidth);
         let keys =
             ServiceKeys { service: &self.service, in_flight: &self.in_flight, piece: &self.piece };
+        let operations = or_infinite(&self.operations);
         Some(RequestPath {
             burst,
+            operation_burst: operation_burst(check, &self.burst, operations),
             latency: time_or_none(check, &self.latency)?,
             sharing: keys.resolve(check, ServiceOrder::Fair, f64::INFINITY),
             bandwidth,
             per_stream,
-            operations: or_infinite(&self.operations),
+            operations,
             cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
             ..RequestPath::unlimited(Location::Shared, Access::Cold)
         })

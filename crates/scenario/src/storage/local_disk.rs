@@ -1,6 +1,6 @@
 //! A disk in each node.
 
-use super::burst::{BurstSettings, burst};
+use super::burst::{BurstSettings, burst, operation_burst};
 use super::service::{InFlight, ServiceKeys, ServiceOrder};
 use super::settings::{BandwidthSettings, CpuSettings, Kind};
 use super::tier::Tier;
@@ -14,7 +14,7 @@ use crate::number::Positive;
 use crate::profile::SERVED_ALL;
 use crate::reading::read_law;
 use crate::role::Role;
-use forebay_model::law::ReadLaw;
+use forebay_model::law::{ReadLaw, TokenLaw};
 use forebay_model::units::{Bandwidth as BytesPerSecond, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -126,25 +126,45 @@ impl Kind for LocalDisk {
         let asked = if access == Access::Warm { Access::Direct } else { access };
         let fit = Fitted::of(check, asked.measured(), layout);
         let is_measured = fit.is_some() && !self.bandwidth.is_written() && !self.seek.is_written();
-        let measured = measured_burst(check).filter(|_| is_measured && self.burst.at.is_none());
+        let has_burst = self.burst.at.is_some();
+        let measured = measured_burst(check).filter(|_| is_measured && !has_burst);
+        // With another `bandwidth`, a throttle is set to another rate.
+        let has_gate = measured.is_none() && !has_burst && !self.seek.is_written();
+        let gate = Gate::of(check, asked.measured()).filter(|_| has_gate && fit.is_some());
         let law = fit.map(|fit| fit.law);
+        let law = law.map(|law| match gate {
+            Some(Gate { per_stream, .. }) => ReadLaw { per_stream, ..law },
+            None => law,
+        });
         let latency = match self.latency.given() {
             Some((at, latency)) => latency.resolve(check, at)?,
             None => {
-                let mean = law.map_or(0.0, |law| self.first_byte(law));
+                let mean = match gate {
+                    Some(gate) => gate.latency,
+                    None => law.map_or(0.0, |law| self.first_byte(law)),
+                };
                 spread_out(mean, fit.map_or(0.0, |fit| fit.spread))
             }
         };
         let or_infinite = |of: fn(ReadLaw) -> f64| law.map_or(f64::INFINITY, of);
-        let bandwidth = match measured {
-            Some((_, sustained)) => Bandwidth::Fixed(sustained),
-            None => self.bandwidth(check, at, access, law)?,
+        let bandwidth = match (measured, law.filter(|_| gate.is_some())) {
+            (Some((_, sustained)), _) => Bandwidth::Fixed(sustained),
+            (None, Some(law)) if is_measured => Bandwidth::Fixed(law.bandwidth),
+            _ => self.bandwidth(check, at, access, law)?,
         };
         let per_stream = self
             .per_stream
             .get()
             .map_or_else(|| or_infinite(|law| law.per_stream), |given| given.0);
-        let burst = burst(check, &self.burst, &bandwidth).or(measured.map(|(burst, _)| burst));
+        let operations = self
+            .operations
+            .get()
+            .map_or_else(|| or_infinite(|law| law.operations), |given| given.0);
+        let burst = burst(check, &self.burst, &bandwidth)
+            .or(measured.map(|(burst, _)| burst))
+            .or(gate.and_then(|gate| gate.bytes(bandwidth.most())));
+        let operation_burst = operation_burst(check, &self.burst, operations)
+            .or(gate.and_then(|gate| gate.operations(operations)));
         let service = self.service_keys();
         let found =
             measured_sharing(check, burst.map_or(bandwidth.most(), |of| of.bandwidth), per_stream)
@@ -152,14 +172,12 @@ impl Kind for LocalDisk {
         let written = || service.resolve(check, ServiceOrder::InOrder, f64::INFINITY);
         Some(RequestPath {
             burst,
+            operation_burst,
             sharing: found.unwrap_or_else(written),
             bandwidth,
             per_stream,
             latency,
-            operations: self
-                .operations
-                .get()
-                .map_or_else(|| or_infinite(|law| law.operations), |given| given.0),
+            operations,
             cpu: self.cpu(law),
             service: self
                 .seek(check, access)
@@ -280,6 +298,60 @@ fn measured_burst(check: Check<'_>) -> Option<(Burst, f64)> {
         && POSSIBLE.contains(&(bucket / bandwidth));
     is_possible.then_some((burst, sustained))
 }
+
+/// The gate of a throttle, as the profile has it: what a period's bytes and operations allow passes at once, at the speed of the disk
+/// behind the gate.
+#[derive(Debug, Clone, Copy)]
+struct Gate {
+    /// Period [s].
+    period: f64,
+    /// Time to the first byte behind the gate [s].
+    latency: f64,
+    /// Bandwidth of one transfer behind the gate [B/s].
+    per_stream: f64,
+    /// Bandwidth of all transfers together behind the gate [B/s].
+    bandwidth: f64,
+}
+
+impl Gate {
+    /// Returns the profile's gate for reads with this kind of access; `None` if it has none.
+    fn of(check: Check<'_>, access: &str) -> Option<Gate> {
+        let fit = check.profile?.gate.get(access)?;
+        let value = |name: &str| fit.value(name).filter(|value| *value > 0.0);
+        let period = value("period").filter(|period| GATES.contains(period))?;
+        let per_stream = value("per_stream").unwrap_or(f64::INFINITY);
+        let bandwidth = value("bandwidth").unwrap_or(per_stream).max(per_stream);
+        Some(Gate { period, latency: fit.value("latency")?, per_stream, bandwidth })
+    }
+
+    /// Returns the token bucket of bytes, for reads that get `sustained` in the long run [B/s]; `None` if bytes are not limited.
+    fn bytes(self, sustained: f64) -> Option<Burst> {
+        let bucket = sustained * self.period;
+        let is_limited = sustained.is_finite() && self.bandwidth > sustained;
+        is_limited.then_some(Burst {
+            bandwidth: self.bandwidth,
+            bucket,
+            content: bucket,
+            period: Some(self.period),
+        })
+    }
+
+    /// Returns the token bucket of operations, of which there are `sustained` per second in the long run; `None` if they are not
+    /// limited.
+    fn operations(self, sustained: f64) -> Option<TokenLaw> {
+        let bucket = sustained * self.period;
+        sustained.is_finite().then_some(TokenLaw {
+            sustained,
+            fast: f64::INFINITY,
+            bucket,
+            content: bucket,
+            period: Some(self.period),
+        })
+    }
+}
+
+/// Bounds of the period of a gate [s]; others are mistakes of a profile.
+const GATES: std::ops::Range<f64> = 1e-3..10.0;
 
 /// Returns how the profile says that direct reads share the bandwidth; `None` if it does not tell. Where one request is slower than
 /// the disk, as many are served at once as reach nine tenths of its bandwidth, which is at `most` so much [B/s].

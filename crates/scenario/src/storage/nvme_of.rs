@@ -1,6 +1,6 @@
 //! NVMe over fabrics: block devices of a shared target, through I/O queues of limited depth.
 
-use super::burst::{BurstSettings, burst};
+use super::burst::{BurstSettings, burst, operation_burst};
 use super::service::{InFlight, ServiceKeys, ServiceOrder};
 use super::settings::{BandwidthSettings, CpuSettings, Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
@@ -142,13 +142,15 @@ impl Kind for NvmeOf {
         let burst = burst(check, &self.burst, &bandwidth);
         let keys =
             ServiceKeys { service: &self.service, in_flight: &self.in_flight, piece: &self.piece };
+        let operations = or_infinite(&self.operations);
         Some(RequestPath {
             latency: time_or_none(check, &self.latency)?,
             burst,
+            operation_burst: operation_burst(check, &self.burst, operations),
             sharing: keys.resolve(check, ServiceOrder::Fair, f64::INFINITY),
             bandwidth,
             queues,
-            operations: or_infinite(&self.operations),
+            operations,
             cpu: self.cpu(),
             ..RequestPath::unlimited(Location::Shared, access)
         })

@@ -1,6 +1,6 @@
 //! A parallel file system: files striped over targets, and a metadata server.
 
-use super::burst::{BurstSettings, burst};
+use super::burst::{BurstSettings, burst, operation_burst};
 use super::service::{InFlight, ServiceKeys, ServiceOrder};
 use super::settings::{Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
@@ -125,13 +125,15 @@ impl Kind for ParallelFs {
         let (target, per_stream) = (bandwidth?.0, or_infinite(&self.per_stream));
         let keys =
             ServiceKeys { service: &self.service, in_flight: &self.in_flight, piece: &self.piece };
+        let operations = or_infinite(&self.operations);
         Some(RequestPath {
             burst: burst(check, &self.burst, &together),
+            operation_burst: operation_burst(check, &self.burst, operations),
             sharing: keys.resolve(check, ServiceOrder::Fair, PIECE),
             bandwidth: together,
             per_stream,
             latency,
-            operations: or_infinite(&self.operations),
+            operations,
             targets: Some(Targets {
                 number,
                 bandwidth: target,

@@ -3,7 +3,7 @@
 
 use super::{Access, Bandwidth, Burst, ReadCpu, RequestLimit, Targets};
 use crate::Distribution;
-use forebay_model::law::Throughput;
+use forebay_model::law::{Throughput, TokenLaw};
 use std::sync::Arc;
 
 /// Where a storage is.
@@ -106,6 +106,8 @@ pub struct RequestPath {
     pub bandwidth: Bandwidth,
     /// Token bucket from which the storage gives more than its `bandwidth` for a while, if it has one.
     pub burst: Option<Burst>,
+    /// Token bucket from which the storage serves more than `operations` per second for a while, if it has one.
+    pub operation_burst: Option<TokenLaw>,
     /// Highest bandwidth of one transfer [B/s]; may be infinite.
     pub per_stream: f64,
     /// Storage targets over which files are striped; `None`: files are not striped.
@@ -130,6 +132,7 @@ impl RequestPath {
             service: Service::Link,
             bandwidth: Bandwidth::Fixed(f64::INFINITY),
             burst: None,
+            operation_burst: None,
             per_stream: f64::INFINITY,
             targets: None,
             sharing: Sharing::Fair,

@@ -129,6 +129,7 @@ fn fletcher_job() -> Job {
             requests: None,
             generator: None,
             process_copies: None,
+            taking: 0.0,
             preset: Preset::TfQueue,
         },
         queue: QueueKind::Bounded,

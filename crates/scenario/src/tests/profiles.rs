@@ -95,6 +95,106 @@ fn a_disk_has_the_token_bucket_of_the_profile_unless_the_scenario_writes_its_ban
 }
 
 #[test]
+fn a_disk_behind_the_gate_of_a_throttle_has_the_profile_s_limits_and_the_speed_behind_it() {
+    // System: a profile with a gate of 100 ms before the disk of `read.direct` (500 MB/s, 20,000 operations per second). Expectation: what
+    // the limits allow in a period passes at once, with the latency and bandwidth behind the gate. The same with another bandwidth,
+    // unless it is more than that behind the gate. Nothing of it if the scenario writes a bucket, or if the gate means nothing.
+    let profile = |period: &str| {
+        let values = [
+            ("period", period, "s"),
+            ("latency", "2e-4", "s"),
+            ("per_stream", "1e9", "B/s"),
+            ("bandwidth", "2e9", "B/s"),
+        ];
+        let parameter = |(name, value, unit): &(&str, &str, &str)| {
+            format!("parameters.{name} = {{ value = {value}, unit = \"{unit}\" }}\n")
+        };
+        let all: String = values.iter().map(parameter).collect();
+        format!("{}\n[gate.direct]\nsamples = 9\nresidual = 0.0\n{all}", example())
+    };
+    let path = |access: &str, profile: &str| {
+        right(&[("access = \"warm\"", access)], profile).storage[0].path.clone()
+    };
+    let found = path("access = \"direct\"", &profile("0.1"));
+    let burst = Burst { bandwidth: 2e9, bucket: 5e7, content: 5e7, period: Some(0.1) };
+    assert_eq!((found.burst, found.bandwidth), (Some(burst), Bandwidth::Fixed(5e8)));
+    let operations = found.operation_burst.expect("a bucket of operations");
+    assert_eq!((operations.sustained, operations.bucket), (20_000.0, 2000.0));
+    assert_eq!((found.latency.mean(), found.per_stream), (2e-4, 1e9));
+    let other = path("access = \"direct\"\nbandwidth = \"1 GB/s\"", &profile("0.1"));
+    assert_eq!(other.burst, Some(Burst { bucket: 1e8, content: 1e8, ..burst }));
+    let other = path("access = \"direct\"\nbandwidth = \"3 GB/s\"", &profile("0.1"));
+    assert_eq!((other.burst, other.bandwidth), (None, Bandwidth::Fixed(3e9)));
+    let own = "access = \"direct\"\nbandwidth = \"1 GB/s\"\nburst = { operations_bucket = 0.5 }";
+    for (keys, period) in [(own, "0.1"), ("access = \"direct\"", "1e-9")] {
+        let found = path(keys, &profile(period));
+        assert_eq!(found.burst, None, "{keys}");
+        assert!(found.operation_burst.is_none_or(|of| of.bucket == 1.0), "{keys}");
+        assert_ne!(found.latency.mean(), 2e-4);
+    }
+}
+
+#[test]
+fn a_pytorch_loader_costs_what_the_profile_has_measured_in_python() {
+    // System: a profile with Pillow, collating, taking batches and starting workers; batches of 8 samples of 50 kB. Expectation: all of it in
+    // the loader and the trainer: in the steps on cores, before the steps of an accelerator, or in the pinning thread. What the scenario
+    // writes holds; a trainer without workers takes no batches from them.
+    let fit = |path: &str, values: &[(&str, &str, &str)]| {
+        let parameter = |(name, value, unit): &(&str, &str, &str)| {
+            format!("parameters.{name} = {{ value = {value}, unit = \"{unit}\" }}\n")
+        };
+        let all: String = values.iter().map(parameter).collect();
+        format!("\n[{path}]\nsamples = 9\nresidual = 0.0\n{all}")
+    };
+    let work = |name, value| (name, value, "core-s");
+    let pillow =
+        [work("fixed", "1e-3"), ("per_byte", "0.0", "core-s/B"), work("per_pixel", "1e-9")];
+    let collate =
+        [("fixed", "5e-4", "s"), ("per_sample", "1e-6", "s"), ("per_byte", "1e-9", "s/B")];
+    let profile = example()
+        + &fit("decode.pillow", &pillow)
+        + &fit("loader.pytorch.collate", &collate)
+        + &fit("loader.pytorch.take", &[("fixed", "1e-3", "s"), ("per_byte", "1e-9", "s/B")])
+        + &fit("loader.pytorch.start", &[("fixed", "2e-2", "s"), ("per_worker", "8e-3", "s")]);
+    let before = "[job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n";
+    let job = |keys: &str, more: &[(&str, &str)]| {
+        let loader = format!("[job.loader.pytorch]\ndecode = \"pillow\"\n{keys}\n");
+        right(&[&[(before, loader.as_str())], more].concat(), &profile).jobs.remove(0)
+    };
+    let compute = |seconds| Operation::Compute(Distribution::Constant(seconds));
+    let near = |value: f64, expected: f64| {
+        assert!((value / expected - 1.0).abs() < 1e-9, "{value} for {expected}");
+    };
+    let on_cores = job("workers = 2", &[]);
+    let stage = &on_cores.loader.stages[0];
+    let law = DecodeLaw { fixed: 1e-3, per_byte: 0.0, per_pixel: 1e-9 };
+    assert_eq!(stage.per_sample[..2], [Operation::Read, Operation::Decode(law)]);
+    let Operation::Compute(Distribution::Constant(each)) = stage.per_sample[2] else {
+        panic!("{stage:?}");
+    };
+    near(each, 1e-6 + 5e4 * 1e-9);
+    assert_eq!(stage.per_item, [compute(5e-4)]);
+    assert_eq!(on_cores.loader.requests.expect("requests").start, 8e-3);
+    near(on_cores.loader.taking, 1e-3 + 8.0 * 5e4 * 1e-9);
+    let alone = job("workers = 0", &[]);
+    assert_eq!((alone.loader.taking, alone.loader.requests.expect("requests").start), (0.0, 0.0));
+    near(on_cores.step.fixed - alone.step.fixed, 1.4e-3);
+    let step = [("catalogue = \"lenet5\"\ndevice.cpu = { threads = 1 }", "step = \"5 ms\"")];
+    let launch = job("workers = 2", &step).launch.expect("a launch");
+    near(launch.taking, 1.4e-3);
+    assert!(!launch.overlap && !launch.has_work());
+    let both = [(step[0].0, "step = \"5 ms\"\nlaunch = \"2 ms\"")];
+    let launch = job("workers = 2\ntake = \"3 ms\"", &both).launch.expect("a launch");
+    assert!(launch.overlap && launch.has_work() && launch.taking == 3e-3);
+    let pinned = job("workers = 2\npin_memory = \"2 ms\"", &step);
+    assert_eq!((pinned.loader.taking, &pinned.launch), (0.0, &None));
+    assert_eq!(pinned.loader.stages[1].per_item.len(), 2);
+    let own = job("workers = 2\ncollate = \"1 ms\"", &[]);
+    assert_eq!(own.loader.stages[0].per_item, [compute(1e-3)]);
+    assert_eq!(own.loader.stages[0].per_sample.len(), 2);
+}
+
+#[test]
 fn a_disk_serves_reads_as_the_profile_says_unless_the_scenario_writes_it() {
     // System: profiles that found one, two or all requests served at once, or could not tell. Expectation: so many; as many as the scenario
     // writes; in order of arrival where nothing is known, or where the scenario describes another disk by its bandwidth.

@@ -417,7 +417,7 @@ impl IdleCores {
         match self {
             IdleCores::Slots { cores, quota } => {
                 let service = Delay::once(0.0);
-                let station = stations.push(Service { queue: Station::new(*cores), service });
+                let station = stations.push(Service::new(Station::new(*cores), service));
                 let limit = quota.is_finite().then_some(Capacity::Fixed(*quota));
                 match limit {
                     None => Cores::Fifo(station),

@@ -194,7 +194,7 @@ impl Devices {
             let (owner, trainer) = (device.job.number() as u64, self.trainers[t]);
             let number = trainer.number.into();
             let mut generator = env.streams.at(Purpose::Launch, owner, number, step);
-            let work = launch.work.draw(&mut generator);
+            let work = launch.taking + launch.work.draw(&mut generator);
             launching.add(work, launch_threads(env, t, trainer.cores, (work, launch.threads)));
         }
         if !launch.overlap {

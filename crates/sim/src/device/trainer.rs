@@ -27,6 +27,8 @@ pub(crate) struct Trainer {
 pub(crate) struct LaunchRun {
     /// Core-seconds of each thread for a step [s].
     pub(crate) work: Sampler,
+    /// Core-seconds to take the step's batch before that [s].
+    pub(crate) taking: f64,
     pub(crate) threads: u32,
     /// Whether the device computes during the host-side work.
     pub(crate) overlap: bool,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use forebay_engine::fluid::GroupId;
 use forebay_engine::{Integral, PS_PER_SECOND, Time};
+use forebay_model::law::{TokenLaw, TokensTaken};
 
 use super::event::{ActivityId, Delay};
 use crate::ids::StationId;
@@ -106,6 +107,70 @@ impl<C: Copy> Station<C> {
 pub(crate) struct Service {
     pub(crate) service: Delay,
     pub(crate) queue: Station<Waiting>,
+    /// Token bucket that lets customers pass in place of the service time, if there is one.
+    tokens: Option<Box<Tokens>>,
+}
+
+impl Service {
+    /// Returns a station without customers, each of whom takes `service`.
+    pub(crate) fn new(queue: Station<Waiting>, service: Delay) -> Service {
+        Service { service, queue, tokens: None }
+    }
+
+    /// Returns this station with a token bucket.
+    pub(crate) fn with_tokens(self, law: Option<TokenLaw>) -> Service {
+        let tokens =
+            law.map(|law| Box::new(Tokens { law, taken: TokensTaken::default(), emptied: None }));
+        Service { tokens, ..self }
+    }
+
+    /// Returns the law of the token bucket that lets customers pass; `None` if there is none.
+    pub(crate) fn tokens(&self) -> Option<&TokenLaw> {
+        self.tokens.as_ref().map(|tokens| &tokens.law)
+    }
+
+    /// Returns the tokens that customers have taken beyond those that have entered until `now`, and the first time at which one waited
+    /// for a token [s]; `None` without a bucket, and for a gate, which is empty in each period.
+    pub(crate) fn drawn(&self, now: Time) -> Option<(f64, Option<f64>)> {
+        let tokens = self.tokens.as_ref().filter(|tokens| tokens.law.period.is_none())?;
+        let idle = (now.seconds() - tokens.taken.until).max(0.0);
+        let drawn = tokens.taken.beyond - tokens.law.sustained * idle;
+        Some((drawn, tokens.emptied))
+    }
+
+    /// Returns the visit of an activity that arrives at `now`. Where there is a token bucket, it takes a token.
+    #[inline]
+    pub(crate) fn visit(&mut self, now: Time, activity: ActivityId) -> Waiting {
+        let delay = match &mut self.tokens {
+            None => self.service,
+            Some(tokens) => tokens.delay(now, self.service),
+        };
+        Waiting { activity, delay, pace: None }
+    }
+}
+
+/// The token bucket of a station.
+#[derive(Debug)]
+struct Tokens {
+    law: TokenLaw,
+    taken: TokensTaken,
+    /// First time at which a customer waited for a token [s].
+    emptied: Option<f64>,
+}
+
+impl Tokens {
+    /// Takes a token for a customer who arrives at `now`; returns how long the customer waits for it once the earlier customers have
+    /// passed. A fault makes `service` longer, and the tokens rarer.
+    fn delay(&mut self, now: Time, service: Delay) -> Delay {
+        let pace = 1.0 / (self.law.sustained * service.span.seconds());
+        let (now, before) = (now.seconds(), self.taken.until);
+        let passes = self.law.take(&mut self.taken, now, pace);
+        let waits = passes - now.max(before);
+        if waits > 1.5 / self.law.fast {
+            self.emptied.get_or_insert(now);
+        }
+        Delay::once(waits)
+    }
 }
 
 /// How a node's cores are shared.

@@ -5,7 +5,7 @@ use forebay_scenario::Ranges;
 
 use super::loaders::Loaders;
 use super::worker::Phase;
-use crate::env::{ActivityId, Env, Event, Waiting};
+use crate::env::{ActivityId, Env, Event};
 use crate::ids::{IdVec, Ids, RangeId, Slab, WorkerId};
 use crate::storage::{ServiceModel, Turn};
 
@@ -159,7 +159,7 @@ impl Loaders {
         let Some(station) = station else { return self.ask_range(env, r) };
         self.note_fetch(env, w, Cause::Open);
         let station = &mut env.stations[station];
-        let visit = Waiting { activity: ActivityId::Range(r), delay: station.service, pace: None };
+        let visit = station.visit(env.now, ActivityId::Range(r));
         if station.queue.arrive(env.now, visit) {
             env.after(visit.delay, Event::Opened(visit.activity));
         }

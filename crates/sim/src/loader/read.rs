@@ -6,7 +6,7 @@ use forebay_scenario::{Layout, RowGroups};
 
 use super::loaders::Loaders;
 use super::worker::Phase;
-use crate::env::{ActivityId, Delay, Env, Event, Waiting, broken};
+use crate::env::{ActivityId, Delay, Env, Event, broken};
 use crate::ids::{StationId, WorkerId};
 use crate::storage::{First, Mount, Origin, RequestLatency, Routes, ServiceModel};
 
@@ -145,7 +145,7 @@ impl Loaders {
     pub(super) fn open(&mut self, env: &mut Env, w: WorkerId, station: StationId) -> bool {
         self.enter(env, w, Phase::Opening, Cause::Open);
         let station = &mut env.stations[station];
-        let visit = Waiting { activity: ActivityId::Worker(w), delay: station.service, pace: None };
+        let visit = station.visit(env.now, ActivityId::Worker(w));
         if station.queue.arrive(env.now, visit) {
             env.after(visit.delay, Event::Opened(visit.activity));
         }

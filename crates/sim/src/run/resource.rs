@@ -50,10 +50,14 @@ impl Member {
             Member::DiskHead(head) => storages.disk_heads[head].usage(now),
             Member::Table(table) => storages.tables[table].usage(now),
             Member::Station(station) => {
-                let queue = &mut env.stations[station].queue;
+                let service = &mut env.stations[station];
+                let (has_tokens, queue) = (service.tokens().is_some(), &mut service.queue);
                 let busy = queue.busy_seconds(now);
-                // A busy server uses its share of the capacity.
-                let served = busy * capacity * relative / f64::from(queue.servers());
+                let served = match has_tokens {
+                    true => queue.served() as f64,
+                    // A busy server uses its share of the capacity.
+                    false => busy * capacity * relative / f64::from(queue.servers()),
+                };
                 LinkUse { busy, served, flow_seconds: queue.present_seconds(now) }
             }
         }
@@ -101,6 +105,11 @@ impl ResourceRun {
     /// Returns the capacity of the first member; with bursts, the most that it could give on average until now.
     fn capacity_until_now(&self, site: &mut Site<'_>) -> f64 {
         let Some((first, _)) = self.members.first() else { return self.capacity };
+        if let Member::Station(station) = *first
+            && let Some(law) = site.env.stations[station].tokens()
+        {
+            return law.most_over(site.env.now.seconds().max(f64::MIN_POSITIVE));
+        }
         let bucket = Self::bucket(site.env, *first);
         bucket.map_or(self.capacity, |b| site.env.buckets[b].most_over(site.env.now))
     }
@@ -112,8 +121,11 @@ impl ResourceRun {
             return all;
         }
         for (member, _) in &self.members {
-            let Some(bucket) = Self::bucket(site.env, *member) else { continue };
-            let (drawn, emptied) = site.env.drawn_from(bucket);
+            let found = match (*member, Self::bucket(site.env, *member)) {
+                (Member::Station(station), _) => site.env.stations[station].drawn(site.env.now),
+                (_, bucket) => bucket.map(|bucket| site.env.drawn_from(bucket)),
+            };
+            let Some((drawn, emptied)) = found else { continue };
             let of = all.get_or_insert(BurstOutcome::default());
             of.drawn += drawn.max(0.0);
             of.emptied = of.emptied.into_iter().chain(emptied).reduce(f64::min);

@@ -4,7 +4,7 @@ use forebay_engine::fluid::GroupId;
 use forebay_model::random::{Purpose, Sampler};
 
 use super::mount::{Mount, RequestLatency};
-use crate::env::{ActivityId, Delay, Env, Event, Waiting};
+use crate::env::{ActivityId, Delay, Env, Event};
 use crate::ids::{IdVec, LoadId, RequestId, Slab};
 
 /// Requests that arrive at one storage as a Poisson process.
@@ -63,11 +63,7 @@ impl Background {
             None => self.request_latency(env, r),
             Some(station) => {
                 let station = &mut env.stations[station];
-                let visit = Waiting {
-                    activity: ActivityId::Request(r),
-                    delay: station.service,
-                    pace: None,
-                };
+                let visit = station.visit(env.now, ActivityId::Request(r));
                 if station.queue.arrive(env.now, visit) {
                     env.after(visit.delay, Event::Opened(visit.activity));
                 }

@@ -8,7 +8,7 @@ use forebay_scenario::{Framing, Replicas};
 
 use super::Site;
 use super::mount::{Mount, RequestLatency};
-use crate::env::{ActivityId, Cores, Delay, Env, Event, Notice, Waiting, broken};
+use crate::env::{ActivityId, Cores, Delay, Env, Event, Notice, broken};
 use crate::ids::{CopyId, DatasetId, IdVec, Ids, JobId, StagingId};
 
 /// The copying of one data set of a job copy to one of its nodes.
@@ -185,7 +185,7 @@ impl Stagings {
         let Some(station) = self.way_of_copy(c).station else { return self.ask_for_copy(site, c) };
         self.copies[c].phase = Phase::Opening;
         let station = &mut site.env.stations[station];
-        let visit = Waiting { activity: ActivityId::Copy(c), delay: station.service, pace: None };
+        let visit = station.visit(site.env.now, ActivityId::Copy(c));
         if station.queue.arrive(site.env.now, visit) {
             site.env.after(visit.delay, Event::Opened(visit.activity));
         }

@@ -67,7 +67,7 @@ impl Set {
     /// Returns the part of the set for reads from the disk: all requests after the first quarter. The
     /// first quarter is left to warm reads, which would otherwise have to be warmed again each time.
     #[must_use]
-    pub(super) fn cold_part(&self) -> Set {
+    pub(in crate::probe) fn cold_part(&self) -> Set {
         self.only(self.units.len() / 4..)
     }
 

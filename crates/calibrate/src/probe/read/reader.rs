@@ -85,7 +85,7 @@ impl Reads {
             threads: readers,
             waited: self.waited,
             observed: self.observed(),
-            excluded: None,
+            ..Trial::default()
         }
     }
 
@@ -307,7 +307,7 @@ pub fn drop_from_cache(files: &[DataFile]) -> Result<(), ProbeError> {
 }
 
 /// Drops the requests of a set from the page cache: in each file everything from the first request on.
-pub(super) fn drop_units(set: &Set) -> Result<(), ProbeError> {
+pub(in crate::probe) fn drop_units(set: &Set) -> Result<(), ProbeError> {
     let mut from: BTreeMap<usize, u64> = BTreeMap::new();
     for unit in &set.units {
         let first = from.entry(unit.file).or_insert(unit.offset);

@@ -160,6 +160,7 @@ pub(super) fn trial(
         waited: 0.0,
         observed,
         excluded,
+        ..Trial::default()
     })
 }
 

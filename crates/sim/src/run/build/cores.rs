@@ -70,7 +70,7 @@ impl Builder<'_> {
         let node = self.here();
         if node.scheduling == Scheduling::Fifo && self.paces(job) {
             let service = Delay::once(0.0);
-            let station = self.station(Service { queue: Station::new(node.cores), service });
+            let station = self.station(Service::new(Station::new(node.cores), service));
             let link = self.core_link(node, node.cores);
             return (Cores::Paced(station, self.group(&[link], 1.0)), Some(link));
         }
@@ -104,7 +104,7 @@ impl Builder<'_> {
     fn slots(&mut self, of: Resource, cores: u32) -> Cores {
         // Each visit brings its own service time.
         let service = Delay::once(0.0);
-        let station = self.station(Service { queue: Station::new(cores), service });
+        let station = self.station(Service::new(Station::new(cores), service));
         self.resource(of, "cores", f64::from(cores), Member::Station(station));
         Cores::Fifo(station)
     }

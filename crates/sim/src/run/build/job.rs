@@ -279,8 +279,8 @@ fn steps_of(job: &Job, start: Time) -> Steps {
 }
 
 fn launch_run(launch: &Launch) -> LaunchRun {
-    let Launch { work, threads, overlap, .. } = launch;
-    LaunchRun { work: Sampler::new(work), threads: *threads, overlap: *overlap }
+    let Launch { work, taking, threads, overlap, .. } = launch;
+    LaunchRun { work: Sampler::new(work), taking: *taking, threads: *threads, overlap: *overlap }
 }
 
 impl Builder<'_> {

@@ -191,7 +191,9 @@ impl Builder<'_> {
         let of = |part| Resource { owner, part };
         let station = model.path.operations.is_finite().then(|| {
             let service = self.recurring(1.0 / model.path.operations);
-            self.station(Service { queue: Station::new(1), service })
+            self.station(
+                Service::new(Station::new(1), service).with_tokens(model.path.operation_burst),
+            )
         });
         if let Some(station) = station {
             let operations = of(Part::Operations);

@@ -85,7 +85,7 @@ impl Builder<'_> {
         let service = Delay { span: Span::ZERO, lane: None };
         let mut made = NodeQueues { slots: Vec::new(), links: Vec::new() };
         for _ in 0..of.number {
-            let slots = self.station(Service { queue: Station::new(of.depth), service });
+            let slots = self.station(Service::new(Station::new(of.depth), service));
             self.resource(slots_of, "slots", f64::from(of.depth), Member::Station(slots));
             let link = of.bandwidth.is_finite().then(|| {
                 let link = self.env.network.link(Capacity::Fixed(of.bandwidth));

@@ -1,0 +1,195 @@
+"""Measures PyTorch's loader for `forebay calibrate`: reads requests from its input and writes answers to its output, a line of JSON each.
+
+The first line says what is there: {"torch": "2.9.0", "libraries": ["pillow"]}, or {"lacking": WHY}.
+"""
+
+import io
+import json
+import os
+import resource
+import select
+import sys
+import time
+
+# What libraries print must not come between the answers.
+ANSWERS = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+
+def say(answer):
+    print(json.dumps(answer), file=ANSWERS, flush=True)
+
+
+try:
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+except ImportError as error:
+    say({"lacking": f"{sys.executable}: {error}"})
+    sys.exit()
+
+torch.set_num_threads(1)
+MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
+SPREAD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
+
+
+def resized(image, side):
+    """Returns an image of bytes, resized to a square."""
+    if not side:
+        return image
+    small = torch.nn.functional.interpolate(image[None], size=(side, side), mode="bilinear", antialias=True)
+    return small[0]
+
+
+def pillow():
+    from PIL import Image
+
+    def decode(data, side):
+        image = Image.open(io.BytesIO(data)).convert("RGB")
+        if side:
+            image = image.resize((side, side), Image.Resampling.BILINEAR)
+        width, height = image.size
+        pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+        return pixels.view(height, width, 3).permute(2, 0, 1).contiguous()
+
+    return decode
+
+
+def torchvision():
+    from torchvision.io import ImageReadMode, decode_jpeg
+
+    def decode(data, side):
+        stored = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        return resized(decode_jpeg(stored, mode=ImageReadMode.RGB), side)
+
+    return decode
+
+
+def turbo():
+    try:
+        from simplejpeg import decode_jpeg
+    except ImportError:
+        from turbojpeg import TJPF_RGB, TurboJPEG
+
+        library = TurboJPEG()
+
+        def decode_jpeg(data, _):
+            return library.decode(data, pixel_format=TJPF_RGB)
+
+    def decode(data, side):
+        image = torch.from_numpy(decode_jpeg(data, "RGB")).permute(2, 0, 1).contiguous()
+        return resized(image, side)
+
+    return decode
+
+
+LIBRARIES = {}
+for make in (pillow, torchvision, turbo):
+    try:
+        LIBRARIES[make.__name__] = make()
+    except (ImportError, OSError, RuntimeError):
+        pass
+
+
+class Images:
+    """The images of files in memory, decoded to floats as for training."""
+
+    def __init__(self, paths, decode, side):
+        self.stored = [open(path, "rb").read() for path in paths]
+        self.decode, self.side = decode, side
+
+    def __getitem__(self, index):
+        image = self.decode(self.stored[index % len(self.stored)], self.side)
+        return (image.float().div_(255) - MEAN).div_(SPREAD)
+
+
+class Ready(Dataset):
+    """Samples that are there: what is left is the loader's own work."""
+
+    def __init__(self, size):
+        self.sample = torch.zeros(max(1, size // 4))
+
+    def __len__(self):
+        return 1 << 40
+
+    def __getitem__(self, index):
+        return self.sample, index
+
+
+def core_seconds(process):
+    """Returns the core-seconds of another process of this user [s]."""
+    return time.clock_gettime((~process.pid << 3) | 2)
+
+
+def used():
+    """Returns the core-seconds of this process and of its workers that have ended [s]."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
+def decode(request):
+    images = Images(request["images"], LIBRARIES[request["library"]], request["resize"])
+    number, cores, begin = 0, time.process_time(), time.monotonic()
+    while time.monotonic() < begin + request["seconds"]:
+        for index in range(len(images.stored)):
+            images[index]
+            number += 1
+    return {"operations": number, "seconds": time.monotonic() - begin, "core_seconds": time.process_time() - cores}
+
+
+def batch(request):
+    """Times what a worker and the loop's thread do for a batch whose samples are there."""
+    loader = DataLoader(Ready(request["sample"]), request["batch"], num_workers=1)
+    batches = iter(loader)
+    [worker] = batches._workers
+    for _ in range(3):
+        next(batches)
+    # The worker never waits for room here.
+    number, cores, begin = 0, core_seconds(worker), time.monotonic()
+    while number < 3 or time.monotonic() < begin + request["seconds"] / 2:
+        next(batches)
+        number += 1
+    made = (core_seconds(worker) - cores) / number
+    # Here the loop finds each batch ready.
+    reader, times, begin = batches._worker_result_queue._reader, [], time.monotonic()
+    while len(times) < 3 or time.monotonic() < begin + request["seconds"] / 2:
+        select.select([reader], [], [], 10)
+        # The worker goes on with the next batch meanwhile, on a core of its own.
+        time.sleep(made)
+        at = time.monotonic()
+        next(batches)
+        times.append(time.monotonic() - at)
+    taken = sorted(times)[len(times) // 2]
+    del batches
+    return {
+        "operations": number,
+        "seconds": number * made,
+        "core_seconds": number * made,
+        "observed": {"made": made, "taken": taken},
+    }
+
+
+def start(request):
+    """Times the start of workers, until the first batch is there."""
+    loader = DataLoader(Ready(4), 1, num_workers=request["workers"])
+    begin = time.monotonic()
+    batches = iter(loader)
+    next(batches)
+    seconds = time.monotonic() - begin
+    del batches
+    return {"operations": 1, "seconds": seconds, "core_seconds": 0.0}
+
+
+def main():
+    say({"torch": torch.__version__, "libraries": list(LIBRARIES)})
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            before = used()
+            answer = {"decode": decode, "batch": batch, "start": start}[request["part"]](request)
+            say({**answer, "elsewhere": used() - before})
+        except Exception as error:  # The program that asks decides what to do.
+            say({"failed": f"{type(error).__name__}: {error}"})
+
+
+if __name__ == "__main__":
+    main()
