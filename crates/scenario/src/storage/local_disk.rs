@@ -28,7 +28,7 @@ pub(crate) struct LocalDisk {
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
     /// Token bucket by which a node's disk gives more than its `bandwidth` for a while: the credits of a cloud volume, or the
-    /// gate of a throttle (default: as the profile says if it says the `bandwidth`, or none).
+    /// gate of a throttle (default: the bucket of the profile if it says the `bandwidth`, or its gate, or none).
     #[schemars(extend("x-role" = Role::Identity))]
     burst: Field<BurstSettings>,
     /// Highest bandwidth of one transfer (default: as the profile says, or infinite).
