@@ -60,13 +60,13 @@ pub fn naive(scenario: &Scenario) -> Option<Naive> {
     Some(all)
 }
 
-/// Returns the number of such job copies that would share the storage of `job` as it is shared: `jobs` if it is split evenly.
+/// Returns the storage's bandwidth ÷ the bandwidth that one copy of `job` gets: `jobs` if the storage is split evenly.
 fn shared(scenario: &Scenario, job: &Job, jobs: f64) -> f64 {
     let path = scenario.storage[job.storage].reads();
     if !matches!(path.sharing, Sharing::InOrder { .. }) {
         return jobs;
     }
-    // All readers have a request in the queue, and it is served once around.
+    // Each reader always has one request in the queue, so that a job's share is that of its readers' requests among all bytes in the queue.
     let asked = |job: &Job| readers(path, job) * scenario.datasets[job.dataset].mean_request();
     let beside =
         scenario.jobs.iter().filter(|other| other.storage == job.storage && other.reads_data());
@@ -81,7 +81,7 @@ fn readers(path: &RequestPath, job: &Job) -> f64 {
     (readers * f64::from(job.loaders_per_node())).min(slots)
 }
 
-/// Returns the throughput at which storage serves one of `share` equal job copies [samples/s].
+/// Returns the throughput at which storage serves a job copy that gets one part in `share` of its bandwidth [samples/s].
 fn fetch(path: &RequestPath, job: &Job, dataset: &Dataset, share: f64) -> f64 {
     let (size, requests) = (dataset.mean_read(), dataset.requests_per_sample());
     let readers = readers(path, job);

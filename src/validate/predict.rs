@@ -72,7 +72,7 @@ impl Simulated {
 }
 
 /// Simulates a point `runs` times, each time with a seed of its own and parameters sampled from the uncertainty of the
-/// profile's measurements; the trainer needs `next_time` for each batch besides its step [s].
+/// profile's measurements. `next_time` is added to the trainer's time for each batch [s].
 ///
 /// # Errors
 /// If the scenario has problems, or takes longer than can be simulated.

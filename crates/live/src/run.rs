@@ -121,8 +121,8 @@ fn assignments(
     copies.enumerate().map(assignment).collect()
 }
 
-/// Returns about how many bytes readers of storage `index` still read when a run ends, which count as read although the run is over: two
-/// mean requests for each reader, since large ones are under way for longer [B].
+/// Estimates the bytes that readers of storage `index` still fetch when the run ends, and that are counted as read [B]: twice a mean request
+/// for each reader, because a request in progress at a given instant is more often a large one.
 fn under_way(scenario: &Scenario, index: usize) -> f64 {
     let jobs = scenario.jobs.iter().filter(|job| job.storage == index);
     let bytes = |job: &Job| {

@@ -1,6 +1,6 @@
-//! Token buckets of whole tokens, such as the operations that a throttle or a cloud volume lets pass.
+//! Token buckets for requests: each request takes one token, as each operation does at a throttle or a cloud volume with I/O credits.
 
-/// Tokens that are missing for rounding only.
+/// Part of a token whose lack counts as a rounding error.
 const ROUNDING: f64 = 1e-6;
 
 /// A token bucket: requests take a token each, and pass in order of arrival.

@@ -43,9 +43,9 @@ pub struct Profile {
     /// Training steps by model and device: `lenet5`, `cpu-1`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub step: BTreeMap<String, BTreeMap<String, Fit>>,
-    /// What loaders of frameworks cost, such as `pytorch`, by part: to `collate` a batch of so many samples and bytes and hand it over, to
-    /// `take` one that is ready, to `start` so many workers. Each part has its `fixed` time [s], and those `per_sample` and
-    /// `per_worker` [s] and `per_byte` [s/B].
+    /// Costs of a framework's loader (`pytorch`) by part: `collate` (a worker stacks a batch and hands it over), `take` (the trainer takes a
+    /// batch that is ready) and `start` (workers start). Each is a sum of a `fixed` time [s] and times `per_sample` [s], `per_byte` [s/B]
+    /// or `per_worker` [s].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub loader: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Learners that share a GPU, by model and device: `fixed` and `per_sample`, the time that each other learner adds to a

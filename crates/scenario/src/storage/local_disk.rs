@@ -314,7 +314,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// Returns the profile's gate for reads with this kind of access; `None` if it has none.
+    /// Returns the gate that the profile has for reads of kind `access` ("direct" or "cold"); `None` if calibration found none.
     fn of(check: Check<'_>, access: &str) -> Option<Gate> {
         let fit = check.profile?.gate.get(access)?;
         let value = |name: &str| fit.value(name).filter(|value| *value > 0.0);

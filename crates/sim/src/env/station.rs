@@ -112,7 +112,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Returns a station without customers, each of whom takes `service`.
+    /// Returns an idle station whose service time is `service` for each customer.
     pub(crate) fn new(queue: Station<Waiting>, service: Delay) -> Service {
         Service { service, queue, tokens: None }
     }
@@ -129,8 +129,8 @@ impl Service {
         self.tokens.as_ref().map(|tokens| &tokens.law)
     }
 
-    /// Returns the tokens that customers have taken beyond those that have entered until `now`, and the first time at which one waited
-    /// for a token [s]; `None` without a bucket, and for a gate, which is empty in each period.
+    /// Returns by how many tokens the bucket holds less at `now` than at the start, and the first time at which a customer had to wait for a
+    /// token [s]. `None` without a bucket, and for a gate, which runs empty in each period.
     pub(crate) fn drawn(&self, now: Time) -> Option<(f64, Option<f64>)> {
         let tokens = self.tokens.as_ref().filter(|tokens| tokens.law.period.is_none())?;
         let idle = (now.seconds() - tokens.taken.until).max(0.0);
@@ -138,7 +138,8 @@ impl Service {
         Some((drawn, tokens.emptied))
     }
 
-    /// Returns the visit of an activity that arrives at `now`. Where there is a token bucket, it takes a token.
+    /// Returns the entry in the station's queue for an activity that arrives at `now`. Its delay is the service time or, with a token
+    /// bucket, the time until the activity gets its token.
     #[inline]
     pub(crate) fn visit(&mut self, now: Time, activity: ActivityId) -> Waiting {
         let delay = match &mut self.tokens {
