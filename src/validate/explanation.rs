@@ -16,6 +16,8 @@ pub enum Limit {
     Batch,
     /// The job's threads get a part of the cores only.
     Cores,
+    /// Each thread that computes slows each other one, so that throughput falls beyond some number of workers.
+    Crowd,
     /// The storages give all readers together less than the scenario says.
     Server,
     /// Workers hold a lock that they have in common for a part of their work, as threads of one interpreter do.
@@ -49,6 +51,7 @@ impl Explanation {
             Explanation::step(),
             of(Limit::Batch, longest / 16.0),
             of(Limit::Cores, 0.25),
+            of(Limit::Crowd, 1.0 / 256.0),
             of(Limit::Lock, 1.0 / 16.0),
         ];
         if fastest > 0.0 {
@@ -59,7 +62,11 @@ impl Explanation {
 
     /// Returns the amount at `place`, a place of the range from −[`REACH`] to [`REACH`].
     pub(super) fn amount(&self, place: f64) -> f64 {
-        let place = if self.limit == Limit::Cores { place / 2.0 } else { place };
+        let place = match self.limit {
+            Limit::Cores => place / 2.0,
+            Limit::Crowd => place * 2.0,
+            _ => place,
+        };
         self.middle * place.exp2()
     }
 
@@ -71,6 +78,7 @@ impl Explanation {
             Limit::Step => Factors { step: amount, ..unchanged },
             Limit::Batch => Factors { batch: amount, ..unchanged },
             Limit::Cores => Factors { cores: amount, ..unchanged },
+            Limit::Crowd => Factors { crowd: amount, ..unchanged },
             Limit::Server => Factors { server: amount, ..unchanged },
             Limit::Lock => Factors { lock: amount, ..unchanged },
         };
@@ -82,7 +90,7 @@ impl Explanation {
     pub(super) fn without_effect(&self) -> Option<f64> {
         match self.limit {
             Limit::Step => None,
-            Limit::Batch | Limit::Lock => Some(-REACH),
+            Limit::Batch | Limit::Crowd | Limit::Lock => Some(-REACH),
             Limit::Cores | Limit::Server => Some(REACH),
         }
     }

@@ -17,6 +17,9 @@ pub struct Factors {
     pub batch: f64,
     /// Share of each node's cores that the jobs' threads get.
     pub cores: f64,
+    /// Share by which each computing thread of a node slows each other one: with n of them, each is 1 + this × n (n − 1) times as slow
+    /// (the coherency of the universal scalability law, N. J. Gunther, 1993).
+    pub crowd: f64,
     /// Most that each storage gives all readers together [B/s].
     pub server: f64,
     /// Share of their work during which the workers of a loader hold a lock that they have in common.
@@ -25,7 +28,15 @@ pub struct Factors {
 
 impl Default for Factors {
     fn default() -> Factors {
-        Factors { step: 1.0, sample: 1.0, batch: 0.0, cores: 1.0, server: f64::INFINITY, lock: 0.0 }
+        Factors {
+            step: 1.0,
+            sample: 1.0,
+            batch: 0.0,
+            cores: 1.0,
+            crowd: 0.0,
+            server: f64::INFINITY,
+            lock: 0.0,
+        }
     }
 }
 
@@ -51,9 +62,13 @@ impl Factors {
             *latency = latency.scaled(self.sample);
             *cpu = ReadCpu { fixed: cpu.fixed * self.sample, per_byte: cpu.per_byte * self.sample };
         }
+        let threads = threads(&scenario.jobs);
         let cluster = &mut scenario.cluster;
-        self.change_cores(&mut cluster.node);
-        cluster.groups.iter_mut().for_each(|group| self.change_cores(&mut group.node));
+        let groups = cluster.groups.iter_mut().map(|group| &mut group.node);
+        for node in [&mut cluster.node].into_iter().chain(groups) {
+            self.change_cores(node);
+            self.crowd(node, threads);
+        }
         scenario
     }
 
@@ -72,6 +87,18 @@ impl Factors {
         if self.cores < 1.0 {
             node.usable_cores *= self.cores;
             node.cores = node.cores.min(node.usable_cores.ceil() as u32).max(1);
+        }
+    }
+
+    /// Slows each of a node's cores by the number of threads, up to `threads`, that compute.
+    fn crowd(self, node: &mut Node, threads: u32) {
+        if self.crowd > 0.0 {
+            let last = node.core_speed.last().copied().unwrap_or(1.0);
+            let speed = |number: u32| {
+                let known = node.core_speed.get(number as usize - 1).copied().unwrap_or(last);
+                known / (1.0 + self.crowd * f64::from(number) * f64::from(number - 1))
+            };
+            node.core_speed = (1..=threads).map(speed).collect();
         }
     }
 
@@ -110,4 +137,16 @@ impl Factors {
             Operation::Read | Operation::Copy | Operation::CopyStored => work.clone(),
         }
     }
+}
+
+/// Returns the largest number of threads that the jobs' loaders and trainers have on a node.
+fn threads(jobs: &[Job]) -> u32 {
+    /// More threads than these slow each other no further.
+    const MOST: u32 = 1024;
+    let of = |job: &Job| {
+        let workers = job.loader.stages.iter().map(|stage| stage.workers);
+        let loaders = job.loaders_per_node().max(job.copies_per_node);
+        workers.fold(1, u32::saturating_add).saturating_mul(loaders)
+    };
+    jobs.iter().map(of).fold(0, u32::saturating_add).min(MOST)
 }

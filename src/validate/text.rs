@@ -105,6 +105,7 @@ fn alone(of: &Explained) -> String {
         Limit::Step => told("time of a step         ", &of.amount, &times) + &sample,
         Limit::Batch => told("trainer, each batch    ", &of.amount, &seconds) + &sample,
         Limit::Cores => told("cores of the threads   ", &of.amount, &share) + &sample,
+        Limit::Crowd => told("slowing by each thread ", &of.amount, &share) + &sample,
         Limit::Server => told("bandwidth of storage   ", &of.amount, &rate_of_bytes) + &sample,
         Limit::Lock => told("common lock of workers ", &of.amount, &share) + &sample,
     }
@@ -125,6 +126,7 @@ fn beside(of: &Explained) -> String {
             format!("each batch takes the trainer {} besides its step", amount(&seconds))
         }
         Limit::Cores => format!("threads get {} of the cores", amount(&share)),
+        Limit::Crowd => format!("each computing thread slows each other by {}", amount(&share)),
         Limit::Server => format!("the storage gives {}", amount(&rate_of_bytes)),
         Limit::Lock => format!("workers hold a common lock for {} of their work", amount(&share)),
     };
@@ -140,6 +142,7 @@ fn noun(limit: Limit) -> &'static str {
         Limit::Step => "step",
         Limit::Batch => "batch",
         Limit::Cores => "cores",
+        Limit::Crowd => "crowd",
         Limit::Server => "server",
         Limit::Lock => "lock",
     }
