@@ -96,8 +96,10 @@ fn fetch(path: &RequestPath, job: &Job, dataset: &Dataset, share: f64) -> f64 {
     let limited = path.limit.map_or(f64::INFINITY, |limit| limit.rate);
     let together = path.bandwidth.most().min(targets).min(queues) / size;
     let together = together.min(path.operations.min(limited) / requests);
-    // A disk head seeks for each request.
-    let together = 1.0 / (requests * path.seek().unwrap_or(0.0) + 1.0 / together);
+    // A disk head seeks for each request, and other storages spend time on each of those that they serve at once.
+    let at_once = path.in_flight(f64::INFINITY).map_or(1.0, |number| f64::from(number.max(1)));
+    let before = path.seek().unwrap_or(0.0) + path.overhead / at_once;
+    let together = 1.0 / (requests * before + 1.0 / together);
     (readers / alone).min(together / share)
 }
 

@@ -1,8 +1,10 @@
 //! Scenarios with the costs of a calibration profile: cores that train, read and decode, compared with closed
 //! forms.
 
+use forebay::profile::{Fit, Parameter, Profile};
 use forebay::report::{Cause, Outcome, StallCause, json, summarise};
-use forebay::scenario::ScenarioFile;
+use forebay::scenario::{Override, ScenarioFile};
+use forebay::validate::{figures, resolve};
 
 use super::base::one_job;
 use super::runs::{repository, simulate, steady, written};
@@ -194,6 +196,55 @@ fn throughput_of_warm_reads_is_limited_by_cores_or_storage_bandwidth() {
     let half = "cpu = { fixed = \"5 us\", per_byte = \"0.1 ns\" }";
     assert_near(reads_of(vary, &format!("{warm} = \"5 GB/s\", {cpu}"), "8").0, 200e-6, 0.03);
     assert_near(reads_of(vary, &format!("{warm} = \"8 GB/s\", {half}"), "8").0, 125e-6, 0.03);
+}
+
+/// Reads of 100 kB that are neither decoded nor trained on.
+const ONLY_READS: &str = r#"
+name = "reads"
+run = { steps = 400, warm_up = 50, replications = 1 }
+cluster = { nodes = 1, node = { cores = 16, page_cache = "none" } }
+storage.s.local-disk = { access = "direct" }
+dataset.d = { samples = 100000, sample_size = "100 kB" }
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 8
+loader.tf-queue = { threads = 1, capacity = "64 samples" }
+model.step = "1 us"
+"#;
+
+#[test]
+fn a_disk_with_an_overhead_serves_one_request_after_the_other() {
+    // System: a profile with a latency of 200 us, an overhead of 80 us and 1 GB/s: a request of 100 kB occupies the disk for 180 us.
+    // Expectation: one thread reads one in 300 us, eight one in 180 us. Two at once each occupy it for twice as
+    // long: the same. Where requests have no turns, or the scenario writes `operations`, the limits are apart: 100 us.
+    let parameter =
+        |value: f64, unit: &str| Parameter { value, unit: unit.to_owned(), ..Parameter::default() };
+    let fit = |latency: f64| Fit {
+        parameters: [
+            ("latency".to_owned(), parameter(latency, "s")),
+            ("bandwidth".to_owned(), parameter(1e9, "B/s")),
+            ("overhead".to_owned(), parameter(80e-6, "s")),
+        ]
+        .into(),
+        samples: 9,
+        ..Fit::default()
+    };
+    let profile =
+        Profile { read: [("direct".to_owned(), fit(200e-6))].into(), ..Profile::default() };
+    let file = ScenarioFile::parse("reads.toml", ONLY_READS.to_owned()).expect("TOML");
+    let each = |set: &[&str]| {
+        let set: Vec<Override> = set.iter().map(|text| text.parse().expect("a key")).collect();
+        let scenario = resolve(&file, &set, &profile).expect("a scenario");
+        1.0 / figures(&scenario).expect("a short run").expect("steps").samples_per_second
+    };
+    let threads = "job.loader.tf-queue.threads=8";
+    assert_near(each(&[]), 300e-6, 0.01);
+    assert_near(each(&[threads]), 180e-6, 0.01);
+    assert_near(each(&[threads, "storage.s.local-disk.in_flight=2"]), 180e-6, 0.01);
+    assert_near(each(&[threads, "storage.s.local-disk.service=fair"]), 100e-6, 0.01);
+    assert_near(each(&[threads, "storage.s.local-disk.operations=1000000 /s"]), 100e-6, 0.01);
 }
 
 #[test]

@@ -124,6 +124,7 @@ pub(super) fn read_law(fit: &Fit) -> Option<ReadLaw> {
         per_stream: rate(law.per_stream),
         bandwidth: rate(law.bandwidth),
         operations: rate(law.operations),
+        overhead: time(law.overhead),
         cpu_fixed: time(law.cpu_fixed),
         cpu_per_byte: time(law.cpu_per_byte),
     })

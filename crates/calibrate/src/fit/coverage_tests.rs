@@ -135,6 +135,7 @@ fn intervals_of_read_parameters_contain_the_true_values() {
         per_stream: 1.2e9,
         bandwidth: 2e9,
         operations: 60e3,
+        overhead: 0.0,
         cpu_fixed: 8e-6,
         cpu_per_byte: 1e-10,
     };

@@ -254,6 +254,28 @@ const READ: Law<'static> = Law {
     settings: &["size", "readers"],
 };
 
+/// The same where the storage serves one request after the other, and spends time on each besides its bytes.
+const READ_IN_TURN: Law<'static> = Law {
+    pieces: &[
+        Piece { columns: 2, features: |x| [1.0 / x[1], x[0] / x[1], 0.0] },
+        Piece { columns: 2, features: |x| [1.0, x[0], 0.0] },
+    ],
+    terms: &[
+        Term { name: "latency", unit: "s", at: (0, 0), rate: false, unseen: NEVER_ALONE },
+        Term { name: "per_stream", unit: "B/s", at: (0, 1), rate: true, unseen: NEVER_ALONE },
+        Term { name: "overhead", unit: "s", at: (1, 0), rate: false, unseen: NEVER_BOUND },
+        Term { name: "bandwidth", unit: "B/s", at: (1, 1), rate: true, unseen: NEVER_BOUND },
+    ],
+    settings: &["size", "readers"],
+};
+
+/// Explanation if no trial shows a limit of all readers together.
+const NEVER_BOUND: &str =
+    "no trial was bound by a limit of all readers together: no limit is assumed";
+
+/// Difference of log-likelihoods from which data support one of two laws with as many parameters substantially.
+const SUPPORT: f64 = 2.0;
+
 const READ_CORES: Law<'static> = Law {
     pieces: &[Piece { columns: 2, features: |x| [1.0, x[0], 0.0] }],
     terms: &[
@@ -268,13 +290,34 @@ pub(super) fn read(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let usable = |s: &&&Sample| s.setting("size") > 0.0 && s.setting("readers") > 0.0;
     let samples: Vec<&Sample> = samples.iter().filter(usable).copied().collect();
     let times = cells(&samples, READ.settings, Sample::seconds_each);
-    let mut fit = READ.fit(&times, &starts_of_reads(&times), draws)?;
+    let starts = starts_of_reads(&times);
+    let fit = READ.fit(&times, &starts, draws)?;
+    // Requests bind where bytes do.
+    let together = |piece: &usize| (*piece).min(1);
+    let starts: Vec<Vec<usize>> =
+        starts.iter().map(|start| start.iter().map(together).collect()).collect();
+    // Reads from memory have no turns.
+    let waits = samples.iter().all(|sample| sample.label("access") != "warm");
+    let in_turn = waits.then(|| READ_IN_TURN.fit(&times, &starts, draws)).flatten();
+    let mut fit = in_turn.filter(|other| is_better(other, &fit, &times)).unwrap_or(fit);
     let cores = cells(&samples, READ_CORES.settings, Sample::core_seconds_each);
     if let Some(cpu) = READ_CORES.fit(&cores, &[vec![0; cores.cells.len()]], draws) {
         join(&mut fit, cpu);
     }
     super::others::add_latency_spread(&mut fit, &samples, draws);
     Some(fit)
+}
+
+/// Returns whether the times of `cells` support the law of reads in `one` substantially better than that in `other`.
+fn is_better(one: &Fit, other: &Fit, cells: &Cells) -> bool {
+    let squares = |fit: &Fit| -> Option<f64> {
+        let law = fit.read()?;
+        let off = |cell: &Cell| (cell.mean * law.requests_per_second(cell.x[0], cell.x[1])).ln();
+        Some(cells.cells.iter().map(|cell| off(cell).powi(2)).sum())
+    };
+    let determined = one.parameters.get("overhead").is_some_and(|of| of.unidentified.is_none());
+    let (Some(one), Some(other)) = (squares(one), squares(other)) else { return false };
+    determined && 0.5 * cells.cells.len() as f64 * (other / one).ln() > SUPPORT
 }
 
 /// Returns assignments of cells to pieces from which the fit of reads starts. Cells near the highest observed rate of bytes or of

@@ -55,6 +55,7 @@ const READ: ReadLaw = ReadLaw {
     per_stream: 1e9,
     bandwidth: 2e9,
     operations: 40e3,
+    overhead: 0.0,
     cpu_fixed: 0.0,
     cpu_per_byte: 0.0,
 };
@@ -109,6 +110,27 @@ fn drawn_step_laws_lie_around_a_law_that_fits_badly() {
         let middle = drawn[drawn.len() / 2] / seconds(fit, batch);
         assert!((middle - 1.0).abs() < 0.025, "{batch}: {middle}");
     }
+}
+
+/// System: a disk that spends 80 us on each request and then transfers its bytes at 800 MB/s, one request after the other; a disk whose
+/// limits of requests and of bytes are limits of their own. Expectation: the overhead and the bandwidth of the first; none of the second.
+#[test]
+fn a_disk_that_serves_one_request_after_the_other_has_an_overhead() {
+    let in_turn = ReadLaw {
+        bandwidth: 8e8,
+        operations: f64::INFINITY,
+        overhead: 8e-5,
+        latency: 2e-4,
+        ..READ
+    };
+    let apart = ReadLaw { bandwidth: 8e8, operations: 12_500.0, latency: 2e-4, ..READ };
+    let found = |law| fitted(&reads(law, &[1.0, 2.0, 4.0, 8.0])).read["direct"].clone();
+    let fit = found(in_turn);
+    assert!(close(&fit, "overhead", 8e-5) && close(&fit, "bandwidth", 8e8), "{fit:?}");
+    assert!(!fit.parameters.contains_key("operations"), "{fit:?}");
+    let fit = found(apart);
+    assert!(close(&fit, "operations", 12_500.0) && close(&fit, "bandwidth", 8e8), "{fit:?}");
+    assert!(!fit.parameters.contains_key("overhead"), "{fit:?}");
 }
 
 /// System: a disk that serves 500 requests or 100 MB per second, whatever the number of readers, as throttles and quotas do.

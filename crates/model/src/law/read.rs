@@ -1,7 +1,8 @@
 //! Time and throughput of reads from one storage.
 
 /// Reads by a closed loop of readers. Each request takes `latency`, and then its bytes arrive at `per_stream`. All requests
-/// together do not exceed `bandwidth` and `operations`. The reader's core is busy for part of that time.
+/// together do not exceed `bandwidth` and `operations`, which are limits of their own, unless there is an `overhead`. The reader's core is
+/// busy for part of that time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadLaw {
     /// Time from a request to its first byte [s].
@@ -12,6 +13,8 @@ pub struct ReadLaw {
     pub bandwidth: f64,
     /// Highest rate of requests [1/s].
     pub operations: f64,
+    /// Time that the storage spends on each request besides its bytes, on one request after the other [s].
+    pub overhead: f64,
     /// Core time for each request, included in the request's time [core-s].
     pub cpu_fixed: f64,
     /// Core time for each byte, included in the request's time [core-s/B].
@@ -23,6 +26,7 @@ impl ReadLaw {
     #[must_use]
     pub fn requests_per_second(&self, size: f64, readers: f64) -> f64 {
         let alone = self.latency + size / self.per_stream;
-        (readers / alone).min(self.bandwidth / size).min(self.operations)
+        let served = self.overhead + size / self.bandwidth;
+        (readers / alone).min(1.0 / served).min(self.operations)
     }
 }

@@ -24,6 +24,7 @@ const READ: &[LawParameter] = &[
     may("per_stream", "B/s"),
     may("bandwidth", "B/s"),
     may("operations", "1/s"),
+    may("overhead", "s"),
     may("cpu_fixed", "core-s"),
     may("cpu_per_byte", "core-s/B"),
     may("latency_spread", "1"),

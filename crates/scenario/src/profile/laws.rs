@@ -88,6 +88,7 @@ impl Fit {
             per_stream: self.value("per_stream").unwrap_or(f64::INFINITY),
             bandwidth: self.value("bandwidth").unwrap_or(f64::INFINITY),
             operations: self.value("operations").unwrap_or(f64::INFINITY),
+            overhead: self.value("overhead").unwrap_or(0.0),
             cpu_fixed: self.value("cpu_fixed").unwrap_or(0.0),
             cpu_per_byte: self.value("cpu_per_byte").unwrap_or(0.0),
         })

@@ -170,7 +170,8 @@ impl Kind for LocalDisk {
             measured_sharing(check, burst.map_or(bandwidth.most(), |of| of.bandwidth), per_stream)
                 .filter(|_| is_measured && service.written().next().is_none());
         let written = || service.resolve(check, ServiceOrder::InOrder, f64::INFINITY);
-        Some(RequestPath {
+        let spent = law.map_or(0.0, |law| law.overhead);
+        let path = RequestPath {
             burst,
             operation_burst,
             sharing: found.unwrap_or_else(written),
@@ -183,6 +184,12 @@ impl Kind for LocalDisk {
                 .seek(check, access)
                 .map_or(Service::Link, |seek| Service::DiskHead { seek }),
             ..RequestPath::unlimited(Location::Node, access)
+        };
+        // Requests that are served at once share what is spent on one after the other; without turns, it limits their number.
+        Some(match path.in_flight(f64::INFINITY) {
+            _ if spent == 0.0 || self.operations.is_written() || path.seek().is_some() => path,
+            Some(at_once) => RequestPath { overhead: spent * f64::from(at_once.max(1)), ..path },
+            None => RequestPath { operations: path.operations.min(1.0 / spent), ..path },
         })
     }
 
@@ -261,7 +268,7 @@ impl LocalDisk {
     /// profile includes the time of the operation; this time is subtracted if `operations` is the profile's too.
     fn first_byte(&self, law: ReadLaw) -> f64 {
         let served = if self.operations.is_written() { 0.0 } else { 1.0 / law.operations };
-        (law.latency - served).max(0.0)
+        (law.latency - served - law.overhead).max(0.0)
     }
 }
 
@@ -399,6 +406,7 @@ mod tests {
             per_stream,
             bandwidth: 1e8,
             operations: f64::INFINITY,
+            overhead: 0.0,
             cpu_fixed: 0.0,
             cpu_per_byte: 0.0,
         };

@@ -112,6 +112,8 @@ pub struct RequestPath {
     pub per_stream: f64,
     /// Storage targets over which files are striped; `None`: files are not striped.
     pub targets: Option<Targets>,
+    /// Time that the storage spends on each request besides its bytes while the request has its turn [s]; 0 where requests have no turns.
+    pub overhead: f64,
     /// How reads by loaders share the links; a table of measured throughput and a disk head have their own ways.
     pub sharing: Sharing,
     /// Core time that a request costs the node.
@@ -135,6 +137,7 @@ impl RequestPath {
             operation_burst: None,
             per_stream: f64::INFINITY,
             targets: None,
+            overhead: 0.0,
             sharing: Sharing::Fair,
             cpu: ReadCpu::default(),
         }

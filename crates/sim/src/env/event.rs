@@ -6,7 +6,7 @@ use super::station::Waiting;
 use crate::ids::{
     CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId, Ids, JobId,
     LoadId, LoaderId, MessageId, RangeId, RequestId, ServerWorkerId, StagingId, TableId,
-    TokenBucketId, TrainerId, WorkerId, WriteId,
+    TokenBucketId, TrainerId, TurnsId, WorkerId, WriteId,
 };
 
 /// The activity that asked a station or the network for service, or that waits for a delay.
@@ -79,6 +79,8 @@ pub(crate) enum Event {
     Bucket(TokenBucketId),
     /// A disk head has finished a request.
     Delivered(DiskHeadId),
+    /// A storage has done what the turn of a request begins with; its bytes follow. Of the request's number, these are the lower bits.
+    Begun { turns: TurnsId, request: u32 },
     /// A fault begins or ends.
     Turned(FaultId),
     /// A node of a job copy fails.

@@ -9,7 +9,9 @@ use forebay_scenario::Layout;
 use super::loaders::Loaders;
 use super::worker::Phase;
 use crate::env::{ActivityId, Delay, Env, Event, broken};
-use crate::ids::{DiskHeadId, Ids, LimiterId, RangeId, RouteId, StationId, TableId, WorkerId};
+use crate::ids::{
+    DiskHeadId, Ids, LimiterId, RangeId, RouteId, StationId, TableId, TurnsId, WorkerId,
+};
 use crate::storage::{ServiceModel, Spot, Turn};
 
 impl Loaders {
@@ -44,6 +46,11 @@ impl Loaders {
                 env.network.start(env.now, turn.group, turn.bytes, turn.activity);
             }
         }
+    }
+
+    /// Begins the transfer of a request after the overhead of its turn.
+    pub(crate) fn begin_transfer(&mut self, env: &mut Env, turns: TurnsId, request: u32) {
+        self.storages.turns[turns].begin(env, request);
     }
 
     /// Ends the turn of `activity`, a request to a storage with this model of service, if requests have turns there. Returns whether all

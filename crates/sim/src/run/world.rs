@@ -151,6 +151,9 @@ impl Model for World<'_> {
             Event::Arrived(load) => self.background.begin_request(&mut self.env, load),
             Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
             Event::Bucket(b) => self.env.check_bucket(b),
+            Event::Begun { turns, request } => {
+                self.jobs.loaders.begin_transfer(&mut self.env, turns, request);
+            }
             Event::Delivered(arm) => self.jobs.loaders.end_disk_request(&mut self.env, arm),
             Event::Opened(ActivityId::Range(r)) => {
                 self.jobs.loaders.end_range_operation(&mut self.env, r)

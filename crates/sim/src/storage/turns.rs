@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use forebay_engine::fluid::GroupId;
 
-use crate::env::{ActivityId, Env};
-use crate::ids::JobId;
+use crate::env::{ActivityId, Delay, Env, Event};
+use crate::ids::{JobId, TurnsId};
 
 /// A client of a storage: a job copy on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +27,13 @@ pub(crate) struct Turn {
     pub(crate) bytes: f64,
 }
 
+/// What the storage spends on each turn before its bytes, and the storage's number.
+#[derive(Debug, Clone, Copy)]
+struct Overhead {
+    turns: TurnsId,
+    delay: Delay,
+}
+
 /// The requests at a storage where they wait for their turn.
 #[derive(Debug)]
 pub(crate) struct Turns {
@@ -34,6 +41,8 @@ pub(crate) struct Turns {
     at_once: usize,
     /// Bytes of a request that are served in a turn [B]; infinite if it is served as a whole.
     piece: f64,
+    /// `None` if a turn begins with its bytes.
+    overhead: Option<Overhead>,
     /// Number of requests so far.
     arrived: u64,
     /// Requests whose bytes are being transferred.
@@ -46,6 +55,8 @@ pub(crate) struct Turns {
 struct Arrived {
     number: u64,
     turn: Turn,
+    /// Bytes of its current turn [B].
+    piece: f64,
 }
 
 #[derive(Debug)]
@@ -78,6 +89,7 @@ impl Turns {
         Turns {
             at_once: at_once as usize,
             piece: piece.unwrap_or(f64::INFINITY),
+            overhead: None,
             arrived: 0,
             served: Vec::new(),
             waiting: match piece {
@@ -87,9 +99,15 @@ impl Turns {
         }
     }
 
+    /// Returns the storage, whose number is `turns`, where each turn begins with `seconds` before its bytes.
+    pub(crate) fn with_overhead(self, turns: TurnsId, seconds: f64) -> Turns {
+        let overhead = (seconds > 0.0).then(|| Overhead { turns, delay: Delay::once(seconds) });
+        Turns { overhead, ..self }
+    }
+
     /// Adds a request; its transfer begins now or when it is its turn.
     pub(crate) fn ask(&mut self, env: &mut Env, turn: Turn) {
-        self.waiting.add(Arrived { number: self.arrived, turn });
+        self.waiting.add(Arrived { number: self.arrived, turn, piece: 0.0 });
         self.arrived += 1;
         self.serve(env);
     }
@@ -117,13 +135,32 @@ impl Turns {
         while self.served.len() < self.at_once
             && let Some(mut of) = self.waiting.next()
         {
-            let Turn { activity, group, bytes, .. } = of.turn;
+            let bytes = of.turn.bytes;
             // Half a byte of slack, because differences of sizes are rounded.
-            let piece = if bytes < self.piece + 0.5 { bytes } else { self.piece };
-            of.turn.bytes -= piece;
+            of.piece = if bytes < self.piece + 0.5 { bytes } else { self.piece };
+            of.turn.bytes -= of.piece;
             self.served.push(of);
-            env.network.start(env.now, group, piece, activity);
+            match self.overhead {
+                None => of.begin(env),
+                Some(Overhead { turns, delay }) => {
+                    env.after(delay, Event::Begun { turns, request: of.number as u32 });
+                }
+            }
         }
+    }
+
+    /// Begins the transfer of a request after the overhead of its turn, unless the request has been cancelled.
+    pub(crate) fn begin(&self, env: &mut Env, request: u32) {
+        if let Some(of) = self.served.iter().find(|of| of.number as u32 == request) {
+            of.begin(env);
+        }
+    }
+}
+
+impl Arrived {
+    /// Begins the transfer of the bytes of its turn.
+    fn begin(&self, env: &mut Env) {
+        env.network.start(env.now, self.turn.group, self.piece, self.turn.activity);
     }
 }
 

@@ -58,6 +58,7 @@ impl Owner {
             | Event::Arrived(_)
             | Event::Served(_)
             | Event::Delivered(_)
+            | Event::Begun { .. }
             | Event::Turned(_)
             | Event::Bucket(_)
             | Event::Failed { .. } => false,

@@ -236,7 +236,8 @@ impl Builder<'_> {
         let turns = &mut self.parts.loaders.storages.turns;
         let first = turns.next_id();
         for _ in 0..number {
-            turns.push(Turns::new(in_flight, model.path.sharing.piece()));
+            let (piece, id) = (model.path.sharing.piece(), turns.next_id());
+            turns.push(Turns::new(in_flight, piece).with_overhead(id, model.path.overhead));
         }
         ServiceModel::Turns(first)
     }
