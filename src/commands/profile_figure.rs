@@ -21,7 +21,7 @@ pub(super) fn figures(profile: &Profile, samples: &[Sample]) -> Vec<(String, Fig
             "decode" => decode(fit, &of),
             "step" => step(fit, &of),
             "queue" => queue(fit, &of),
-            "cores" => cores(fit, &of),
+            "cores" => cores(fit, &of, profile.host.cores),
             "cache" => cache(&path[1], fit, &of),
             "transport" => transport(fit, &of),
             _ => continue,
@@ -254,11 +254,12 @@ fn cache(policy: &str, fit: &Fit, samples: &[&Sample]) -> Lines {
     lines
 }
 
-/// Returns the plot of the speed of a core, relative to a core that is busy alone, by number of busy cores.
-fn cores(fit: &Fit, samples: &[&Sample]) -> Lines {
+/// Returns the plot of the speed of a core of `all`, relative to a core that is busy alone, by number of threads.
+fn cores(fit: &Fit, samples: &[&Sample], all: f64) -> Lines {
+    let most = if all > 0.0 { all.max(1.0) } else { f64::INFINITY };
     let work = |s: &Sample| ["bytes", "pixels"].map(|name| s.setting(name));
     let resize = |s: &Sample| s.settings.get("resize").copied().unwrap_or(0.0);
-    let speed = |s: &&Sample| s.seconds_each() * s.setting("threads");
+    let speed = |s: &&Sample| s.seconds_each() * s.setting("threads").min(most);
     let greatest = fit.range.get("threads").map_or(f64::INFINITY, |range| range[1]);
     let mut dots = Vec::new();
     for sample in samples.iter().filter(|s| s.setting("threads") <= greatest) {
@@ -278,7 +279,7 @@ fn cores(fit: &Fit, samples: &[&Sample]) -> Lines {
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
     let mut curves = Curves::default();
     curves.add(String::new(), points, dots);
-    let x = axis("Busy cores", Unit::Number, Scale::Log);
+    let x = axis("Threads", Unit::Number, Scale::Log);
     let mut lines =
         curves.lines(x, axis("Speed of each, of one alone", Unit::Share, Scale::Linear), "");
     lines.y.range = [Some(0.0), None];

@@ -131,6 +131,17 @@ fn core_speed_falls_with_the_number_of_busy_cores() {
 }
 
 #[test]
+fn core_speed_falls_with_the_number_of_threads_that_wait_for_cores() {
+    // System: decoding only, four threads on two cores, each core at half speed while four threads want it. Expectation: twice the
+    // time of a step with two threads.
+    let accelerator = ("job.model.device", "\"accelerator\"");
+    let speed = ("cluster.node.core_speed", "[1.0, 1.0, 1.0, 0.5]");
+    let threads = |number| ("job.loader.tf-queue.threads", number);
+    let two = step(&[accelerator, speed, threads("2")]).0;
+    assert_near(step(&[accelerator, speed, threads("4")]).0 / two, 2.0, 0.01);
+}
+
+#[test]
 fn handing_a_sample_to_the_queue_costs_core_seconds() {
     // System: 0.25 ms to hand on a sample that took 1 ms to decode; steps on an accelerator. Expectation: 10 ms
     // a step.

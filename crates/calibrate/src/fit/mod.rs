@@ -20,6 +20,7 @@ mod device;
 mod device_tests;
 mod estimate;
 mod gate;
+mod lasting;
 mod laws;
 mod learners;
 mod loader;
@@ -108,12 +109,13 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
     let images: Vec<&Sample> = decode.iter().chain(in_python).copied().collect();
     let plain: Vec<&Sample> = step.iter().filter(|s| averages(s).is_none()).copied().collect();
     let transport = transport::transports(&of("collective"), DRAWS);
-    let cores = others::cores(&decode, host.cores, DRAWS);
+    let number = host.cores;
+    let cores = others::cores(&decode, &read, number, DRAWS);
     let seconds = Sample::seconds_each;
     let equals = [
         by(&read, read_key, |group| laws::cells(group, &["size", "readers"], seconds)),
         by(
-            &decode,
+            &images,
             |s| s.label("format").to_owned(),
             |group| laws::cells(group, &others::WORK, seconds),
         ),
@@ -124,8 +126,10 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
         ),
     ];
     let equals: Vec<_> = equals.into_iter().flat_map(BTreeMap::into_values).collect();
-    let timed = read.iter().chain(&decode).chain(&step);
+    let timed = read.iter().chain(&images).chain(&step);
     let length = cell::median(&mut timed.map(|sample| sample.seconds).collect::<Vec<_>>());
+    let computed: Vec<&Sample> = images.iter().chain(&step).copied().collect();
+    let lasts = lasting::lasting(&computed, length);
     Profile {
         provenance,
         host,
@@ -150,7 +154,11 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
             |group| service::service(group, DRAWS),
         ),
         decode: fits(&images, decode_key, "0", |group| laws::decode(group, DRAWS)),
-        loader: by(&pytorch, |sample| sample.probe.clone(), |group| loader::parts(group, DRAWS)),
+        loader: by(
+            &pytorch,
+            |sample| sample.probe.clone(),
+            |group| loader::parts(group, DRAWS),
+        ),
         step: steps(&step),
         learners: by_two(&plain, model_and_way, |group| learners::sharing(group, DRAWS)),
         averaging: by_two(&step, model_and_way, |group| learners::averaging(group, DRAWS)),
@@ -164,7 +172,7 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
         cores,
         cache: cache::cache(&of("cache"), DRAWS),
         transport,
-        noise: others::noise(&equals, length, DRAWS),
+        noise: others::noise(&equals, lasts, DRAWS),
         throughput: fits(&read, read_key, "records", throughput::table),
     }
 }

@@ -35,21 +35,28 @@ pub(super) fn got(sample: &Sample) -> f64 {
     }
 }
 
-/// Fits the speed of a core while n cores are busy, relative to its speed while one core is busy: the decoding rate of each of n
-/// threads, divided by the rate of a single thread with the same work. Trials with more than `cores` threads are left out
-/// (`cores` is 0 if unknown). If trials ran beside others, all speeds are relative to a core that a thread has for itself: then
-/// `speed_1` is the share of a core that a single thread gets.
-pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit> {
+/// Fits the speed of a core while n threads compute, relative to its speed while one does: the decoding rate of n threads together,
+/// divided by the rate of a single thread with the same work and by the number of busy cores. Trials with more threads than `cores`
+/// (0 if unknown) are left out where a quota leaves a part of a core: the quota slows them. If trials ran beside others, all speeds are
+/// relative to a core that a thread has for itself: then `speed_1` is the share of a core that a single thread gets.
+pub(super) fn cores(
+    samples: &[&Sample],
+    reads: &[&Sample],
+    cores: f64,
+    draws: usize,
+) -> Option<Fit> {
+    let whole = cores <= 0.0 || cores.fract() == 0.0;
     let may = |s: &&&Sample| {
         let threads = s.setting("threads");
-        (1.0..1e6).contains(&threads) && (cores <= 0.0 || threads <= cores.max(1.0))
+        (1.0..1e6).contains(&threads) && (whole || threads <= cores.max(1.0))
     };
     let samples: Vec<&Sample> = samples.iter().filter(may).copied().collect();
-    let per_thread = |s: &Sample| s.seconds_each() * s.setting("threads");
+    let most = if cores > 0.0 { cores.max(1.0) } else { f64::INFINITY };
+    let per_thread = |s: &Sample| s.seconds_each() * s.setting("threads").min(most);
     let mut cells = cells(&samples, &WORK, per_thread);
     let pairs = pairs(&cells.cells);
     if pairs.is_empty() {
-        let (share, drawn) = lone_share(&samples, cores, draws)?;
+        let (share, drawn) = lone_share(&samples, reads, cores, draws)?;
         let fit = plain(&["speed_1".to_owned()], "1", &[share], &drawn);
         return Some(Fit { samples: cells.count() as u64, ..fit });
     }
@@ -67,7 +74,7 @@ pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit
     let mut all = bootstrap::draws(&cells, 0.0, &centre, draws, freedom, speeds);
     let mut names: Vec<String> = pairs.keys().map(|threads| format!("speed_{threads}")).collect();
     let mut centre = centre;
-    if let Some((share, drawn)) = lone_share(&samples, cores, draws) {
+    if let Some((share, drawn)) = lone_share(&samples, reads, cores, draws) {
         names.push("speed_1".to_owned());
         centre.iter_mut().for_each(|speed| *speed *= share);
         centre.push(share);
@@ -87,14 +94,36 @@ pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit
 
 /// Returns the share of a core that a single thread gets beside others, with its draws; `None` if no trial ran beside others. What
 /// a quota of less than a core holds back is not the others': the number of cores says it.
-fn lone_share(samples: &[&Sample], cores: f64, draws: usize) -> Option<(f64, Vec<Vec<f64>>)> {
+///
+/// A thread that sleeps, as one that reads does, gets less beside others than one that computes without a pause, whose neighbours the
+/// kernel moves to other cores. A loader's threads are between: the share is the geometric mean of both, and draws are anywhere between
+/// them.
+fn lone_share(
+    samples: &[&Sample],
+    reads: &[&Sample],
+    cores: f64,
+    draws: usize,
+) -> Option<(f64, Vec<Vec<f64>>)> {
     if samples.iter().all(|sample| sample.beside.is_none()) {
         return None;
     }
     let most = if cores > 0.0 { cores.min(1.0) } else { 1.0 };
-    let alone = samples.iter().filter(|sample| sample.setting("threads") == 1.0);
-    let shares: Vec<f64> = alone.map(|sample| (got(sample) / most).min(1.0)).collect();
-    resampled(&shares, draws, median)
+    let share = |sample: &&Sample| (got(sample) / most).min(1.0);
+    let computing = samples.iter().filter(|sample| sample.setting("threads") == 1.0);
+    let computing: Vec<f64> = computing.map(share).collect();
+    let sleeps = |sample: &&&Sample| {
+        sample.settings.get("readers") == Some(&1.0) && sample.label("access") != "warm"
+    };
+    let mut sleeping: Vec<f64> = reads.iter().filter(sleeps).map(share).collect();
+    let (value, drawn) = resampled(&computing, draws, median)?;
+    if sleeping.is_empty() {
+        return Some((value, drawn));
+    }
+    let least = median(&mut sleeping).min(value);
+    let between = |place: f64| value * (least / value).powf(place);
+    // Multiples of the golden ratio are spread evenly.
+    let place = |index: usize| (index as f64 * 0.618_033_988_749_895).fract();
+    Some((between(0.5), (0..draws).map(|index| vec![between(place(index))]).collect()))
 }
 
 /// Returns, for each number of threads, pairs of cells with the same work: the first cell has one thread, the second has this
@@ -121,10 +150,10 @@ fn spread(cells: &Cells) -> f64 {
 const CLIPPED: f64 = 3.0;
 
 /// Fits the relative standard deviations between equal trials, over all `groups` together, divided into two parts: `trial`, between
-/// trials that follow each other, which averages out over a run that is longer than a trial (`trial_length`); and `run_to_run`, by
-/// which the machine drifts over the calibration, and which stays for a whole run. Half the mean square of successive differences
+/// trials that follow each other, which averages out over a run that is longer than it lasts (`trial_length`, here `lasts`); and
+/// `run_to_run`, by which the machine drifts over the calibration, and which stays for a whole run. Half the mean square of successive differences
 /// is the variance without drift (von Neumann, 1941).
-pub(super) fn noise(groups: &[Cells], length: f64, draws: usize) -> Option<Fit> {
+pub(super) fn noise(groups: &[Cells], lasts: f64, draws: usize) -> Option<Fit> {
     let with_equals = |cell: &&Cell| cell.values.len() > 1 && cell.spread.is_some();
     let all: Vec<&Cell> = groups.iter().flat_map(|g| &g.cells).filter(with_equals).collect();
     let most = CLIPPED * median(&mut all.iter().filter_map(|cell| cell.spread).collect::<Vec<_>>());
@@ -136,8 +165,8 @@ pub(super) fn noise(groups: &[Cells], length: f64, draws: usize) -> Option<Fit> 
     let drawn = [Variances::drift, Variances::trial]
         .map(|part| bootstrap::plain_draws(&variances, draws, |of| part(of)));
     let drawn: Vec<Vec<f64>> =
-        drawn[0].iter().zip(&drawn[1]).map(|(drift, trial)| vec![*drift, *trial, length]).collect();
-    let value = [Variances::drift(&variances), Variances::trial(&variances), length];
+        drawn[0].iter().zip(&drawn[1]).map(|(drift, trial)| vec![*drift, *trial, lasts]).collect();
+    let value = [Variances::drift(&variances), Variances::trial(&variances), lasts];
     let names = ["run_to_run", "trial", "trial_length"].map(str::to_owned);
     let mut fit = plain(&names, "1", &value, &drawn);
     if let Some(length) = fit.parameters.get_mut("trial_length") {

@@ -91,7 +91,8 @@ pub(super) fn service(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let cells = filled.unwrap_or_else(|| all.iter().collect());
     let ratios: Vec<f64> = cells.iter().map(|cell| cell.ratio).collect();
     let (value, error) = best(&cells, &ratios);
-    let mut fit = plain(&["in_flight".to_owned()], "1", &[value], &drawn(&cells, value, draws));
+    let mut fit =
+        plain(&["in_flight".to_owned()], "requests", &[value], &drawn(&cells, value, draws));
     fit.samples = all.iter().map(|cell| cell.trials.len() as u64).sum();
     fit.residual = rounded(error);
     let unlike = format!(

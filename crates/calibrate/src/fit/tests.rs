@@ -320,11 +320,11 @@ fn relative_core_speed_queue_item_cost_and_run_to_run_noise_are_fitted() {
     let mut samples = decodes(&points);
     let mut two = decodes(&points);
     let mut many = decodes(&points);
-    for (of, threads) in [(&mut two, 2.0), (&mut many, 8.0)] {
+    // Two threads run at 0.8 times the speed of one, and eight get as much done as two threads of 0.7 times that speed.
+    for (of, threads, speed) in [(&mut two, 2.0, 0.8), (&mut many, 8.0, 0.7)] {
         for sample in of.iter_mut() {
             sample.settings.insert("threads".into(), threads);
-            // Two threads run at 0.8 times the speed of one.
-            sample.seconds /= threads * 0.8;
+            sample.seconds /= 2.0 * speed;
         }
     }
     samples.extend(two);
@@ -334,7 +334,7 @@ fn relative_core_speed_queue_item_cost_and_run_to_run_noise_are_fitted() {
     let profile = fitted(&samples);
     let cores = profile.cores.unwrap();
     assert!(close(&cores, "speed_2", 0.8), "{cores:?}");
-    assert_eq!(cores.parameters.len(), 1, "eight threads on two cores tell nothing");
+    assert!(close(&cores, "speed_8", 0.7), "{cores:?}");
     assert!(close(&profile.queue.unwrap(), "per_item", 1e-7));
     let noise = profile.noise.unwrap();
     let [drift, trial] = ["run_to_run", "trial"].map(|name| noise.value(name).unwrap());

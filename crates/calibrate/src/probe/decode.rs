@@ -7,6 +7,7 @@ use forebay_model::input;
 use forebay_model::input::shown;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -26,14 +27,21 @@ pub struct DecodeSettings {
     pub quality: List<Count>,
     /// Side of the square that images are resized to [pixels] (default: not resized).
     pub resize: Option<Count>,
-    /// Numbers of threads that decode at the same time.
-    pub threads: List<Count>,
+    /// Numbers of threads that decode at the same time (default: 1, 2, half of the cores, all of them, and twice as many).
+    pub threads: Option<List<Count>>,
     /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
 
 fn usual_qualities() -> List<Count> {
     List(vec![Count(50), Count(QUALITY.into()), Count(97)])
+}
+
+/// Returns the numbers of threads that tell the speed of `cores` cores, from one busy core to more threads than cores.
+fn usual_threads(cores: f64) -> Vec<Count> {
+    let all = cores.ceil().max(1.0) as usize;
+    let numbers = BTreeSet::from([1, 2, all.div_ceil(2), all, 2 * all]);
+    numbers.into_iter().map(Count).collect()
 }
 
 impl DecodeSettings {
@@ -94,15 +102,19 @@ pub struct DecodeProbe {
     settings: DecodeSettings,
     /// Directory of the user's own images, decoded instead of generated ones.
     data: Option<PathBuf>,
+    /// Numbers of threads that decode at the same time.
+    threads: Vec<Count>,
     sets: Vec<Set>,
 }
 
 impl DecodeProbe {
     /// Returns a probe with these settings that decodes the JPEG images below `data`, or generated ones if
-    /// there are none.
+    /// there are none, on `cores` cores.
     #[must_use]
-    pub fn new(settings: &DecodeSettings, data: Option<PathBuf>) -> DecodeProbe {
-        DecodeProbe { settings: settings.clone(), data, sets: Vec::new() }
+    pub fn new(settings: &DecodeSettings, cores: f64, data: Option<PathBuf>) -> DecodeProbe {
+        let given = settings.threads.as_ref().map(|list| list.0.clone());
+        let threads = given.unwrap_or_else(|| usual_threads(cores));
+        DecodeProbe { settings: settings.clone(), data, threads, sets: Vec::new() }
     }
 
     /// Returns the side of the square that images are resized to [pixels]; `None` if they keep their size.
@@ -145,7 +157,7 @@ impl Probe for DecodeProbe {
             ];
             Cell::new(&[("format", "jpeg")], &settings)
         };
-        let of = |set| self.settings.threads.iter().map(move |threads| cell(set, threads));
+        let of = |set| self.threads.iter().map(move |threads| cell(set, threads));
         sets.iter().flat_map(of).collect()
     }
 
@@ -318,7 +330,7 @@ mod tests {
         let (stop, here) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
         let context = context(here.path(), &stop);
         let text = "width = [64, 128]\nquality = [50, 95]\nresize = 32\nthreads = [1, 2]";
-        let mut probe = DecodeProbe::new(&settings(text), None);
+        let mut probe = DecodeProbe::new(&settings(text), 2.0, None);
         assert!(probe.prepare(&context).unwrap().is_empty());
         let cells = probe.cells();
         assert_eq!(cells.len(), 8);
@@ -345,7 +357,7 @@ mod tests {
         fs::write(here.path().join("notes.txt"), "x").unwrap();
         std::os::unix::net::UnixListener::bind(here.path().join("socket.jpg")).unwrap();
         let text = "width = [64]\nthreads = [1]";
-        let mut probe = DecodeProbe::new(&settings(text), Some(here.path().to_owned()));
+        let mut probe = DecodeProbe::new(&settings(text), 2.0, Some(here.path().to_owned()));
         let notes = probe.prepare(&context(here.path(), &stop)).unwrap();
         assert!(notes[0].contains("1 images left out, as") && notes[0].ends_with("is a socket"));
         assert!(notes[1].contains("broken.jpg: not a JPEG image"), "{notes:?}");

@@ -190,7 +190,7 @@ impl Plan {
             probes.push(Box::new(ReadProbe::new(settings, data.map(Path::to_owned))?));
         }
         if let Some(settings) = &self.decode {
-            probes.push(Box::new(DecodeProbe::new(settings, data.map(Path::to_owned))));
+            probes.push(Box::new(DecodeProbe::new(settings, cores, data.map(Path::to_owned))));
         }
         if let Some(settings) = &self.pytorch {
             probes.push(Box::new(PytorchProbe::new(settings)));

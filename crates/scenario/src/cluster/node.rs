@@ -80,8 +80,9 @@ pub(super) struct NodeSettings {
     /// Threads run on whole cores; together they get at most this many core-seconds per second.
     #[schemars(extend("x-role" = Role::Limit))]
     cores: Field<Cores>,
-    /// Speed of a core while 1, 2, 3 … cores are busy, relative to a core that is busy alone; the last value holds
-    /// for more (default: as the profile says, or 1).
+    /// Speed of a core while 1, 2, 3 … threads compute, relative to a core that is busy alone; the last value holds
+    /// for more threads. More values than cores say how cores slow while threads wait for them (default: as the
+    /// profile says, or 1).
     #[schemars(extend("x-role" = Role::Limit))]
     core_speed: Field<List<Factor>>,
     /// Hardware threads of each core (default: one).
@@ -271,24 +272,41 @@ impl NodeSettings {
     }
 }
 
-/// Returns the measured speed of a core while 1, 2, … cores are busy, interpolated linearly between the measured
-/// numbers of cores. The result has an entry for each number of cores up to `cores` if `whole`, otherwise up to the
-/// largest measured number. It is empty if every speed is 1.
+/// Returns the measured speed of a core while 1, 2, … threads compute, interpolated linearly between the measured
+/// numbers of threads. Speeds measured with more threads than cores hold for as many threads on each of `cores` cores. The result has
+/// an entry for each number of threads up to `cores` if `whole`, and up to the largest measured number. It is empty if every speed is 1.
 fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
+    let host = match profile.host.cores {
+        known if known > 0.0 => known.ceil(),
+        _ => f64::INFINITY,
+    };
+    let here = f64::from(cores);
+    let place = |threads: f64| match threads > host {
+        true => Some((threads * here / host).ceil()),
+        false => (threads <= here).then_some(threads),
+    };
     let parameters = profile.cores.iter().flat_map(|fit| &fit.parameters);
     let known = parameters.filter_map(|(name, speed)| {
         let busy: u32 = name.strip_prefix("speed_")?.parse().ok()?;
         Some((f64::from(busy), speed.value))
     });
+    let known = known.filter(|(_, speed)| *speed > 0.0);
     let mut known: Vec<(f64, f64)> =
-        known.filter(|(_, speed)| *speed > 0.0).map(|(n, speed)| (n, speed.min(1.0))).collect();
+        known.filter_map(|(threads, speed)| Some((place(threads)?, speed.min(1.0)))).collect();
     if !known.iter().any(|(busy, _)| *busy == 1.0) {
         known.push((1.0, 1.0));
     }
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Beyond the largest measured number of cores, speeds stay the same.
+    // Up to the number of cores here, a core is as fast as with all those busy that were measured.
+    let waiting = known.partition_point(|(threads, _)| *threads <= here);
+    if let (Some(&(threads, speed)), true) = (known.get(waiting - 1), waiting < known.len())
+        && threads < here
+    {
+        known.insert(waiting, (here, speed));
+    }
+    // Beyond the largest measured number of threads, speeds stay the same.
     let last = known.last().map_or(1, |(busy, _)| *busy as u32).max(1);
-    let entries = if whole { cores } else { last.min(cores) };
+    let entries = if whole { cores.max(last) } else { last };
     let speeds: Vec<f64> = (1..=entries).map(|busy| between(&known, busy.into())).collect();
     if speeds.iter().all(|speed| *speed == 1.0) { Vec::new() } else { speeds }
 }

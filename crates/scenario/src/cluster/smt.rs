@@ -34,8 +34,9 @@ impl Node {
     /// Returns the throughput of all cores with `threads` threads, relative to one core with one thread [cores].
     #[must_use]
     pub fn core_capacity(&self, threads: u32) -> f64 {
-        let busy = threads.clamp(1, self.cores.max(1));
-        let speed = self.core_speed.get(busy as usize - 1).or(self.core_speed.last());
+        let threads = threads.max(1);
+        let busy = threads.min(self.cores.max(1));
+        let speed = self.core_speed.get(threads as usize - 1).or(self.core_speed.last());
         let factor = self.smt.map_or(1.0, |smt| smt.factor(self.cores, threads));
         // A quota may leave part of a core; threads share what it leaves.
         let part = self.usable_cores < f64::from(self.cores);
@@ -49,11 +50,12 @@ impl Node {
     pub fn most_threads(&self) -> u32 {
         let slowed = self.core_speed.iter().any(|speed| *speed != 1.0)
             || self.usable_cores < f64::from(self.cores);
-        match self.smt {
+        let most = match self.smt {
             Some(smt) => self.cores.saturating_mul(smt.threads_per_core),
             None if slowed => self.cores,
             None => 1,
-        }
+        };
+        if slowed { most.max(self.core_speed.len() as u32) } else { most }
     }
 }
 

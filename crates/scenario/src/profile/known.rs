@@ -37,15 +37,20 @@ const BURST: &[LawParameter] = &[
 ];
 const GATE: &[LawParameter] =
     &[must("period", "s"), must("latency", "s"), may("per_stream", "B/s"), may("bandwidth", "B/s")];
-const SERVICE: &[LawParameter] = &[must("in_flight", "1")];
+const SERVICE: &[LawParameter] = &[must("in_flight", "requests")];
 const DECODE: &[LawParameter] =
     &[must("fixed", "core-s"), must("per_byte", "core-s/B"), must("per_pixel", "core-s")];
 const STEP: &[LawParameter] =
     &[must("fixed", "s"), must("per_sample", "s"), may("floor", "s"), may("jitter", "1")];
 const QUEUE: &[LawParameter] = &[must("per_item", "core-s")];
 const CACHE: &[LawParameter] = &[must("size", "B")];
-const LOADER: &[LawParameter] =
-    &[must("fixed", "s"), may("per_sample", "s"), may("per_byte", "s/B"), may("per_worker", "s")];
+const LOADER: &[LawParameter] = &[
+    may("fixed", "s"),
+    may("per_sample", "s"),
+    may("per_byte", "s/B"),
+    may("per_worker", "s"),
+    may("share", "1"),
+];
 const COPY: &[LawParameter] = &[must("latency", "s"), must("bandwidth", "B/s")];
 const ADDITION: &[LawParameter] = &[must("fixed", "s"), must("per_sample", "s")];
 const MEMORY: &[LawParameter] = &[must("fixed", "B"), must("per_sample", "B")];
@@ -99,7 +104,7 @@ pub(super) fn measured_size(name: &str) -> Option<u64> {
 pub(super) fn unit(kind: &str, name: &str) -> Result<&'static str, String> {
     if kind == "cores" {
         let threads = name.strip_prefix("speed_").and_then(|n| n.parse::<u32>().ok());
-        let told = "name it after the number of busy cores: speed_2, speed_4".to_owned();
+        let told = "name it after the number of threads: speed_2, speed_4".to_owned();
         return threads.filter(|n| *n > 0).map(|_| "1").ok_or(told);
     }
     if kind == "transport" {

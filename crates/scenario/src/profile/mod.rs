@@ -43,9 +43,10 @@ pub struct Profile {
     /// Training steps by model and device: `lenet5`, `cpu-1`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub step: BTreeMap<String, BTreeMap<String, Fit>>,
-    /// Costs of a framework's loader (`pytorch`) by part: `collate` (a worker stacks a batch and hands it over), `take` (the trainer takes a
-    /// batch that is ready) and `start` (workers start). Each is a sum of a `fixed` time [s] and times `per_sample` [s], `per_byte` [s/B]
-    /// or `per_worker` [s].
+    /// Costs of a framework's loader (`pytorch`) by part: `collate` (a worker stacks a batch and hands it over), `inline` (without workers,
+    /// the trainer stacks it), `take` (the trainer takes a batch that is ready) and `start` (workers start). Each is a sum of a `fixed`
+    /// time [s] and times `per_sample` [s], `per_byte` [s/B] or `per_worker` [s]. `lock-pillow` has the `share` of their work for which
+    /// threads that decode by Pillow hold the interpreter's lock.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub loader: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Learners that share a GPU, by model and device: `fixed` and `per_sample`, the time that each other learner adds to a
@@ -66,8 +67,8 @@ pub struct Profile {
     /// Hand-off through a bounded queue: `per_item` [core-s].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Fit>,
-    /// Speed of a core while n cores are busy, relative to a core that is busy alone: `speed_2`, `speed_4`, …; beside others also
-    /// `speed_1`, the share of a core that a single thread gets.
+    /// Speed of a core while n threads compute, also more than there are cores, relative to a core that is busy alone: `speed_2`,
+    /// `speed_4`, …; beside others also `speed_1`, the share of a core that a single thread gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Fit>,
     /// Token buckets of storages, by the kind of access of [`Profile::read`]: `bandwidth` [B/s] until the `bucket` [B] is empty,
@@ -95,7 +96,7 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub transport: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Differences between repeated runs, as relative standard deviations: `run_to_run`, by which the machine drifts, whatever the
-    /// length of a run; `trial`, between trials of `trial_length` [s] that follow each other, which averages out over longer runs.
+    /// length of a run; `trial`, which lasts for `trial_length` [s] at a time and averages out over longer runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Fit>,
     /// Throughput of reads by size and number of readers; the tables have the same names as [`Profile::read`].

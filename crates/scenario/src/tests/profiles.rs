@@ -263,10 +263,26 @@ fn threads_of_a_node_use_at_most_a_fractional_number_of_cores_in_total() {
         "speed_2 = { value = 0.95, unit = \"1\", ci95 = [0.94, 0.96] }",
         "speed_2 = { value = 0.9, unit = \"1\" }\nspeed_4 = { value = 0.7, unit = \"1\" }",
     );
-    let node = right(&[("node = {}", "node = { cores = 16 }")], &profile).cluster.node;
+    let speeds = |profile: &str, node: &str| {
+        let node = right(&[("node = {}", node)], profile).cluster.node;
+        node.core_speed.iter().map(|s| (s * 1e6).round() / 1e6).collect::<Vec<_>>()
+    };
+    let on_four = profile.replace("cores = 2.0", "cores = 4.0");
+    assert_eq!(speeds(&on_four, "node = { cores = 16 }"), [1.0, 0.9, 0.8, 0.7]);
+    // Four threads on two cores are two for each core, on any number of cores.
+    assert_eq!(speeds(&profile, "node = {}"), [1.0, 0.9, 0.8, 0.7]);
+    let on_four = speeds(&profile, "node = { cores = 4 }");
+    assert_eq!(on_four, [1.0, 0.9, 0.9, 0.9, 0.85, 0.8, 0.75, 0.7]);
+}
+
+#[test]
+fn threads_that_wait_for_cores_slow_them_as_written() {
+    // System: two cores; each is half as fast while four threads or more want them. Expectation: both together do the work of one.
+    let speeds = "node = { cores = 2, core_speed = [1.0, 1.0, 1.0, 0.5] }";
+    let node = right(&[("node = {}", speeds)], &example()).cluster.node;
     assert_eq!(
-        node.core_speed.iter().map(|s| (s * 1e6).round() / 1e6).collect::<Vec<_>>(),
-        [1.0, 0.9, 0.8, 0.7]
+        [1, 2, 3, 4, 9].map(|threads| node.core_capacity(threads)),
+        [1.0, 2.0, 2.0, 1.0, 1.0]
     );
 }
 
