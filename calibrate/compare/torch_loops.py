@@ -4,9 +4,9 @@
     forebay validate --measured loops.csv --scenario torch_loops.toml --profile PROFILE
 
 PROFILE is that of `calibrate/plans/pytorch.toml` and of a plan that measures the cores, such as `loader.toml`. Each configuration has 0 to 4
-workers, a batch, a size of images that Pillow decodes, and a step: a small convolutional network, several times on each batch. Steps
-are timed alone first, on a batch that is there, and written into the rows; the first two configurations are marked `fit`. Each
-configuration runs several times, in turns with the others, and its row has the median of the runs. Needs PyTorch, Pillow and numpy.
+workers, a batch, a size of images that Pillow decodes, and a step: a small convolutional network, several times on each batch. The
+first two configurations are marked `fit`. Each configuration runs several times, in turns with the others; before each run its step is
+timed alone, on a batch that is there. Its row has the median of the runs and of the steps alone. Needs PyTorch, Pillow and numpy.
 """
 import argparse
 import csv
@@ -110,10 +110,12 @@ def main():
             rows.append({
                 "job.batch": batch, "job.loader.pytorch.workers": workers,
                 "dataset.images.sample_size": f"{images[width][1]:.0f} B", "dataset.images.image.width": width,
-                "dataset.images.image.height": width * 3 // 4, "job.model.step": f"{trainer.alone(batch) * 1e3:.3f} ms"})
+                "dataset.images.image.height": width * 3 // 4})
+        alone = [[] for _ in rows]
         for turn in range(options.runs):
-            for of, keys in zip(configurations, rows):
+            for of, keys, steps in zip(configurations, rows, alone):
                 workers, batch, width, repeats = of
+                steps.append(trainers[repeats].alone(batch))
                 run(trainers[repeats], images[width][0], workers, batch, options.seconds, raw, keys)
             print(f"turn {turn + 1} of {options.runs} is done", flush=True)
         found = list(csv.DictReader(open(raw, newline="")))
@@ -124,6 +126,7 @@ def main():
             middle = runs[len(runs) // 2]
             name = "{} workers, batch {}, images of {}, {} repeats".format(*of)
             row = {"name": name, "use": "fit" if index < 2 else "check", **keys}
+            row["job.model.step"] = f"{statistics.median(alone[index]) * 1e3:.3f} ms"
             row |= {key: middle[key] for key in ("samples_per_second", "stall", "next_time", "cores", "first_batch")}
             if writer is None:
                 writer = csv.DictWriter(file, row)

@@ -418,3 +418,14 @@ fn a_calibration_that_measures_nothing_exits_with_1_and_says_what_is_missing() {
     }
     assert!(text.contains("give more time with --budget"), "{text}");
 }
+
+#[test]
+fn a_calibration_without_the_interpreter_of_its_plan_exits_with_3_and_names_the_key() {
+    for python in ["/nowhere/python", "true"] {
+        let place = place();
+        let plan = format!("budget = \"10 s\"\n[pytorch]\npython = \"{python}\"\n");
+        place.write("pytorch.toml", &plan);
+        let text = message(&place, &arguments("pytorch.toml", &[]), 3);
+        assert!(text.contains("pytorch: nothing measured:") && text.contains("`python`"), "{text}");
+    }
+}

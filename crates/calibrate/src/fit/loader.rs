@@ -1,11 +1,13 @@
 //! Fits what PyTorch's loader costs: collating a batch, taking it, starting workers.
 
+use super::cell::median;
 use super::estimate::{Law, Term};
 use super::laws::cells;
+use super::others::{plain, resampled};
 use super::shape::Piece;
 use crate::measurement::Sample;
 use forebay_scenario::profile::Fit;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const fn term(name: &'static str, unit: &'static str, column: usize) -> Term {
     Term { name, unit, at: (0, column), rate: false, unseen: "" }
@@ -32,8 +34,49 @@ const START: Law<'static> = Law {
     settings: &["workers"],
 };
 
-/// Fits the parts of a loader that the samples have.
-pub(super) fn parts(samples: &[&Sample], draws: usize) -> BTreeMap<String, Fit> {
+/// Smallest share of the throughput of threads without a lock at which the lock shows.
+const FREE: f64 = 0.97;
+
+/// Fits the share of their decoding for which threads of one interpreter hold its lock, for each library: with the most threads that
+/// have a core each, of `cores` cores, they get 1 ÷ share of the throughput of one thread.
+fn locks(samples: &[&Sample], cores: f64, draws: usize) -> Vec<(String, Fit)> {
+    let of = |part: &'static str| samples.iter().filter(move |sample| sample.label("part") == part);
+    let most = |sample: &&&Sample| cores <= 0.0 || sample.setting("threads") <= cores;
+    let libraries: BTreeSet<&str> = of("threads").map(|sample| sample.label("format")).collect();
+    let fit = |library: &str| -> Option<Fit> {
+        let threads =
+            || of("threads").filter(|sample| sample.label("format") == library).filter(most);
+        let number = threads().map(|sample| sample.setting("threads")).fold(1.0, f64::max);
+        let with_most = threads().filter(|sample| sample.setting("threads") == number);
+        let shares = with_most.filter_map(|sample| {
+            let same = |other: &&&Sample| {
+                other.label("format") == library
+                    && other.setting("bytes") == sample.setting("bytes")
+            };
+            let mut alone: Vec<f64> =
+                of("decode").filter(same).map(|one| one.seconds_each()).collect();
+            (!alone.is_empty()).then(|| sample.seconds_each() / median(&mut alone))
+        });
+        let shares: Vec<f64> = shares.map(|share| share.min(1.0)).collect();
+        let (share, drawn) = resampled(&shares, draws, median)?;
+        let mut fit = plain(&["share".to_owned()], "1", &[share], &drawn);
+        fit.samples = shares.len() as u64;
+        if let Some(found) = fit.parameters.get_mut("share").filter(|_| share * number < 1.0 / FREE)
+        {
+            found.value = 0.0;
+            found.ci95 = None;
+            found.unidentified = Some(format!(
+                "{number} threads do not wait for each other: it is at most {share:.2}"
+            ));
+            fit.draws.clear();
+        }
+        Some(fit)
+    };
+    libraries.into_iter().filter_map(|of| Some((format!("lock-{of}"), fit(of)?))).collect()
+}
+
+/// Fits the parts of a loader that the samples, from a machine of `cores` cores (0 if unknown), have.
+pub(super) fn parts(samples: &[&Sample], cores: f64, draws: usize) -> BTreeMap<String, Fit> {
     let of = |part: &str| -> Vec<&Sample> {
         samples.iter().filter(|sample| sample.label("part") == part).copied().collect()
     };
@@ -47,10 +90,12 @@ pub(super) fn parts(samples: &[&Sample], draws: usize) -> BTreeMap<String, Fit> 
     };
     let all = [
         ("collate", fit(&COLLATE, &batches, &observed("made"))),
+        ("inline", fit(&COLLATE, &batches, &observed("inline"))),
         ("take", fit(&TAKE, &batches, &observed("taken"))),
         ("start", fit(&START, &starts, &Sample::seconds_each)),
     ];
-    all.into_iter().filter_map(|(name, fit)| Some((name.to_owned(), fit?))).collect()
+    let all = all.into_iter().filter_map(|(name, fit)| Some((name.to_owned(), fit?)));
+    all.chain(locks(samples, cores, draws)).collect()
 }
 
 #[cfg(test)]
@@ -96,7 +141,7 @@ mod tests {
                     all.push(sample(
                         "batch",
                         &settings,
-                        &[("made", made), ("taken", taken)],
+                        &[("made", made), ("taken", taken), ("inline", made / 2.0)],
                         trial,
                     ));
                 }
@@ -106,10 +151,12 @@ mod tests {
                 all.push(sample("start", &[("workers", workers)], &[("seconds", seconds)], trial));
             }
         }
-        let fits = parts(&all.iter().collect::<Vec<_>>(), 200);
+        let fits = parts(&all.iter().collect::<Vec<_>>(), 2.0, 200);
         for (part, name, value) in [
             ("collate", "fixed", 0.5e-3),
             ("collate", "per_byte", 0.3e-9),
+            ("inline", "fixed", 0.25e-3),
+            ("inline", "per_byte", 0.15e-9),
             ("take", "fixed", 0.4e-3),
             ("take", "per_byte", 1e-11),
             ("start", "fixed", 20e-3),
@@ -118,6 +165,40 @@ mod tests {
             let found = fits[part].value(name).unwrap_or(0.0);
             assert!((found / value - 1.0).abs() < 0.06, "{part}.{name}: {found} for {value}");
         }
-        assert!(parts(&[], 200).is_empty());
+        assert!(parts(&[], 2.0, 200).is_empty());
+    }
+    #[test]
+    fn the_lock_of_an_interpreter_shows_where_threads_wait_for_each_other() {
+        // System: images of 2 ms; two threads of one library need 1.2 ms for each, those of another 1 ms; four threads on two cores say
+        // nothing. Expectation: a lock that is held for 60 % of the work, and none that shows.
+        let mut all = Vec::new();
+        for trial in 0..8_u32 {
+            let noise = 1.0 + 0.004 * f64::from(trial % 3);
+            for (library, two) in [("pillow", 1.2e-3), ("turbo", 1.0e-3)] {
+                for (part, threads, seconds) in
+                    [("decode", 1.0, 2e-3), ("threads", 2.0, two), ("threads", 4.0, 3e-3)]
+                {
+                    let settings = [("bytes", 3e4), ("threads", threads)];
+                    let mut one = sample(part, &settings, &[("seconds", seconds * noise)], trial);
+                    one.labels.insert("format".to_owned(), library.to_owned());
+                    all.push(one);
+                }
+            }
+        }
+        let fits = parts(&all.iter().collect::<Vec<_>>(), 2.0, 200);
+        let share = |library: &str| &fits[library].parameters["share"];
+        assert!(
+            (share("lock-pillow").value / 0.6 - 1.0).abs() < 0.02,
+            "{:?}",
+            share("lock-pillow")
+        );
+        assert!(share("lock-pillow").ci95.is_some());
+        assert_eq!(share("lock-turbo").value, 0.0);
+        assert!(
+            share("lock-turbo")
+                .unidentified
+                .as_ref()
+                .is_some_and(|why| why.contains("at most 0.50"))
+        );
     }
 }

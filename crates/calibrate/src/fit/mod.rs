@@ -157,7 +157,7 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
         loader: by(
             &pytorch,
             |sample| sample.probe.clone(),
-            |group| loader::parts(group, DRAWS),
+            |group| loader::parts(group, number, DRAWS),
         ),
         step: steps(&step),
         learners: by_two(&plain, model_and_way, |group| learners::sharing(group, DRAWS)),

@@ -193,7 +193,7 @@ impl Plan {
             probes.push(Box::new(DecodeProbe::new(settings, cores, data.map(Path::to_owned))));
         }
         if let Some(settings) = &self.pytorch {
-            probes.push(Box::new(PytorchProbe::new(settings)));
+            probes.push(Box::new(PytorchProbe::new(settings, cores)));
         }
         if let Some(settings) = &self.step {
             probes.push(Box::new(StepProbe::new(&settings.0)));

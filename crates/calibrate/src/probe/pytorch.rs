@@ -7,7 +7,7 @@ use forebay_image::{Generated, QUALITY};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ pub struct PytorchSettings {
     pub quality: Option<List<Count>>,
     /// Side of the square that images are resized to [pixels] (default: 224).
     pub resize: Option<Count>,
+    /// Numbers of threads of one interpreter that decode at the same time (default: 2, half of the cores, and all of them).
+    pub threads: Option<List<Count>>,
     /// Sizes of a sample as the data set returns it (default: ["64 KiB", "588 KiB"]).
     pub sample: Option<List<Bytes>>,
     /// Batch sizes (default: [8, 32, 128]).
@@ -81,21 +83,25 @@ pub struct PytorchProbe {
     python: Option<Python>,
     /// Libraries to measure; all until `prepare` has found which are there.
     libraries: Vec<Library>,
+    /// Numbers of threads of one interpreter.
+    threads: Vec<usize>,
     sets: Vec<(Set, Vec<PathBuf>)>,
-    is_missing: bool,
 }
 
 impl PytorchProbe {
-    /// Returns a probe with these settings.
+    /// Returns a probe with these settings on `cores` cores.
     #[must_use]
-    pub fn new(settings: &PytorchSettings) -> PytorchProbe {
+    pub fn new(settings: &PytorchSettings, cores: f64) -> PytorchProbe {
         let given = settings.library.as_ref();
+        let most = cores.ceil().max(1.0) as usize;
+        let usual = BTreeSet::from([2, most.div_ceil(2).max(2), most.max(2)]);
+        let threads = counts(&settings.threads, &Vec::from_iter(usual));
         PytorchProbe {
             settings: settings.clone(),
             python: None,
             libraries: given.map_or(Library::ALL.to_vec(), |list| list.0.clone()),
+            threads,
             sets: Vec::new(),
-            is_missing: false,
         }
     }
 
@@ -154,22 +160,23 @@ impl Probe for PytorchProbe {
     }
 
     fn cells(&self) -> Vec<Cell> {
-        if self.is_missing {
-            return Vec::new();
-        }
         let unknown = [(Set::default(), Vec::new())];
         let sets = if self.sets.is_empty() { &unknown[..] } else { &self.sets };
         let mut cells = Vec::new();
-        for library in &self.libraries {
-            for (set, _) in sets {
-                let numbers = [
-                    ("bytes", set.bytes()),
-                    ("pixels", set.pixels()),
-                    ("resize", self.resize() as f64),
-                    ("threads", 1.0),
-                ];
-                cells.push(Cell::new(&[("part", "decode"), ("format", library.name())], &numbers));
-            }
+        let cell = |part, library: Library, set: &Set, threads: usize| {
+            let numbers = [
+                ("bytes", set.bytes()),
+                ("pixels", set.pixels()),
+                ("resize", self.resize() as f64),
+                ("threads", threads as f64),
+            ];
+            Cell::new(&[("part", part), ("format", library.name())], &numbers)
+        };
+        for &library in &self.libraries {
+            cells.extend(sets.iter().map(|(set, _)| cell("decode", library, set, 1)));
+            // Images of the middle of the range tell what the lock of the interpreter costs.
+            let (set, _) = &sets[sets.len() / 2];
+            cells.extend(self.threads.iter().map(|number| cell("threads", library, set, *number)));
         }
         cells.extend(self.loader_cells());
         cells
@@ -186,16 +193,12 @@ impl Probe for PytorchProbe {
 
     fn prepare(&mut self, context: &Context<'_>) -> Result<Vec<String>, ProbeError> {
         let name = self.settings.python.as_deref().unwrap_or("python3");
-        let (python, found) = match Python::start(name, context) {
-            Ok(python) => python,
-            Err(ProbeError::Machine(why)) => {
-                self.is_missing = true;
-                return Ok(vec![format!(
-                    "not measured: {why}; name an interpreter that has PyTorch with `python`"
-                )]);
-            }
-            Err(error) => return Err(error),
-        };
+        let (python, found) = Python::start(name, context).map_err(|error| match error {
+            ProbeError::Machine(why) => ProbeError::Machine(format!(
+                "nothing measured: {why}; name an interpreter that has PyTorch with `python`"
+            )),
+            other => other,
+        })?;
         let is_there = |library: &Library| {
             found["libraries"]
                 .as_array()
@@ -216,7 +219,7 @@ impl Probe for PytorchProbe {
         let Some(python) = &mut self.python else { return Err(ProbeError::Time) };
         let mut request =
             json!({ "part": cell.label("part"), "seconds": context.length.as_secs_f64() });
-        for name in ["sample", "batch", "workers", "resize"] {
+        for name in ["sample", "batch", "workers", "resize", "threads"] {
             request[name] = cell.count(name).into();
         }
         request["library"] = cell.label("format").into();
@@ -227,12 +230,12 @@ impl Probe for PytorchProbe {
         if let Some((_, paths)) = self.sets.iter().find(of) {
             request["images"] = paths.iter().map(|path| path.to_string_lossy()).collect();
         }
-        trial(&python.ask(&request, context)?)
+        trial(&python.ask(&request, context)?, cell.count("threads").max(1))
     }
 }
 
-/// Returns the trial that an answer describes.
-fn trial(answer: &Value) -> Result<Trial, ProbeError> {
+/// Returns the trial of so many threads that an answer describes.
+fn trial(answer: &Value, threads: usize) -> Result<Trial, ProbeError> {
     if let Some(why) = answer["failed"].as_str() {
         return Err(ProbeError::Machine(format!("PyTorch failed: {why}")));
     }
@@ -252,7 +255,7 @@ fn trial(answer: &Value) -> Result<Trial, ProbeError> {
         seconds: number("seconds")?,
         core_seconds: number("core_seconds")?,
         elsewhere: number("elsewhere")?,
-        threads: 1,
+        threads,
         observed,
         ..Trial::default()
     })
@@ -367,7 +370,7 @@ mod tests {
         let text = format!(
             "python = {python:?}\nwidth = [32]\nquality = [90]\nbatch = [4]\nworkers = [1]"
         );
-        PytorchProbe::new(&toml::from_str(&text).expect("settings"))
+        PytorchProbe::new(&toml::from_str(&text).expect("settings"), 2.0)
     }
 
     #[test]
@@ -381,7 +384,8 @@ mod tests {
         assert_eq!(notes.len(), 2, "two libraries are missing: {notes:?}");
         let cells = probe.cells();
         assert_eq!(cells.iter().filter(|cell| cell.label("part") == "decode").count(), 1);
-        assert_eq!(cells.len(), 1 + 2 + 1);
+        assert_eq!(cells.iter().filter(|cell| cell.label("part") == "threads").count(), 1);
+        assert_eq!(cells.len(), 1 + 1 + 2 + 1);
         let found = probe.trial(&cells[0], &context).expect("a trial");
         assert_eq!((found.operations, found.seconds, found.core_seconds), (12, 0.5, 0.25));
         assert_eq!(found.elsewhere, 0.3);
@@ -397,9 +401,8 @@ mod tests {
             [(python.as_str(), "no module named torch"), ("/nowhere/python", "cannot start")]
         {
             let mut probe = probe(python);
-            let notes = probe.prepare(&context).expect("a note");
-            assert!(notes[0].contains(why) && notes[0].contains("`python`"), "{notes:?}");
-            assert!(probe.cells().is_empty());
+            let error = probe.prepare(&context).expect_err("no PyTorch").to_string();
+            assert!(error.contains(why) && error.contains("`python`"), "{error}");
         }
         for (answer, why) in [
             (r#"{"failed": "KeyError"}"#, "PyTorch failed: KeyError"),

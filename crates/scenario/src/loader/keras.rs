@@ -130,6 +130,6 @@ impl Keras {
         if none && self.generator.get().is_none() {
             check.no_effect(self.use_multiprocessing.at, "there are no workers");
         }
-        Workers { none, threads, gil: &self.gil, ipc: &self.ipc }
+        Workers { none, threads, gil: &self.gil, measured_gil: 0.0, ipc: &self.ipc }
     }
 }

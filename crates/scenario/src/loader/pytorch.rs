@@ -68,7 +68,8 @@ pub(crate) struct Pytorch {
     /// Kind of workers: "process" or "thread" (default: "process").
     #[schemars(extend("x-role" = Role::Choice))]
     worker_kind: Field<WorkerKind>,
-    /// Share of a thread's computing in which it holds the interpreter's lock (default: 0).
+    /// Share of a thread's computing in which it holds the interpreter's lock (default: as the profile says of the library that
+    /// decodes, or 0).
     #[schemars(extend("x-role" = Role::Limit))]
     gil: Field<Share>,
     /// Rate at which a worker process hands over the decoded bytes of a batch through pickling and shared memory,
@@ -100,12 +101,26 @@ impl Costs<'_> {
         fit.and_then(|fit| fit.value(name)).unwrap_or(0.0)
     }
 
-    /// Returns the work of a worker to collate: for each sample, and for each batch [core-s]; `None` if the profile does not say it.
-    fn collate(self) -> Option<[f64; 2]> {
-        let value = |name| self.value("collate", name);
-        let each = value("per_sample") + self.sample * value("per_byte");
-        let fixed = value("fixed");
-        (each + fixed > 0.0).then_some([each, fixed])
+    /// Returns the work to collate: for each sample, and for each batch [core-s]; `None` if the profile does not say it. Without workers,
+    /// the trainer collates, and hands nothing over.
+    fn collate(self, workers: u32) -> Option<[f64; 2]> {
+        let of = |part| {
+            let value = |name| self.value(part, name);
+            let each = value("per_sample") + self.sample * value("per_byte");
+            let fixed = value("fixed");
+            (each + fixed > 0.0).then_some([each, fixed])
+        };
+        Some("inline").filter(|_| workers == 0).and_then(of).or_else(|| of("collate"))
+    }
+
+    /// Returns the share of their work for which threads that decode by the library of `decode` hold the interpreter's lock.
+    fn lock(self, decode: &Field<DecodeSettings>) -> f64 {
+        match decode.get() {
+            Some(DecodeSettings::Measured(library)) => {
+                self.value(&format!("lock-{library}"), "share")
+            }
+            _ => 0.0,
+        }
     }
 
     /// Returns the time to take a batch [s].
@@ -148,9 +163,9 @@ impl Pytorch {
         let costs = Costs { profile: check.profile, sample: sample_bytes(dataset) };
         let collate = optional(&self.collate, check, Operation::Compute)?;
         let measured = !self.collate.is_written() && !self.ipc.is_written();
-        let [collate_sample, collate_batch] =
-            costs.collate().filter(|_| measured).unwrap_or_default();
         let workers = workers?.small();
+        let [collate_sample, collate_batch] =
+            costs.collate(workers).filter(|_| measured).unwrap_or_default();
         let ahead = u64::from(workers) * prefetch;
         let mut pin = pinning(&self.pin_memory, check, ahead)?;
         let take = self.take.get().map_or_else(|| costs.take(batch), |time| time.0);
@@ -159,7 +174,7 @@ impl Pytorch {
             pin.per_item.insert(0, Operation::Compute(Distribution::Constant(taking)));
             taking = 0.0;
         }
-        let pool = self.pool(check, workers);
+        let pool = Workers { measured_gil: costs.lock(&self.decode), ..self.pool(check, workers) };
         let load = Stage {
             name: "worker".to_owned(),
             workers: workers.max(1),
@@ -221,7 +236,7 @@ impl Pytorch {
         let kind = self.worker_kind.get().copied().unwrap_or(WorkerKind::Process);
         // Without workers the trainer makes the batches itself, and hands nothing over.
         let (none, threads) = (workers == 0, workers == 0 || kind == WorkerKind::Thread);
-        Workers { none, threads, gil: &self.gil, ipc: &self.ipc }
+        Workers { none, threads, gil: &self.gil, measured_gil: 0.0, ipc: &self.ipc }
     }
 
     /// Remarks on keys that have no effect with one worker, which makes all batches in order.

@@ -15,6 +15,8 @@ pub(super) struct Workers<'s> {
     pub(super) threads: bool,
     /// Share of the workers' computing in which they hold the interpreter's lock.
     pub(super) gil: &'s Field<Share>,
+    /// The same as the profile says; 0 if it does not.
+    pub(super) measured_gil: f64,
     /// Rate at which processes hand batches over.
     pub(super) ipc: &'s Field<Positive<Bandwidth>>,
 }
@@ -29,7 +31,8 @@ impl Workers<'_> {
             check.no_effect(self.ipc.at, "threads share the trainer's memory");
         }
         if self.threads {
-            return self.gil.get().map_or(0.0, |share| share.0);
+            let measured = if self.none { 0.0 } else { self.measured_gil };
+            return self.gil.get().map_or(measured, |share| share.0);
         }
         check.no_effect(self.gil.at, "each process has its own interpreter");
         0.0

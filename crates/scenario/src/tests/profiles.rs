@@ -154,6 +154,8 @@ fn a_pytorch_loader_costs_what_the_profile_has_measured_in_python() {
     let profile = example()
         + &fit("decode.pillow", &pillow)
         + &fit("loader.pytorch.collate", &collate)
+        + &fit("loader.pytorch.lock-pillow", &[("share", "0.25", "1")])
+        + &fit("loader.pytorch.inline", &[("fixed", "2e-4", "s"), ("per_byte", "0.0", "s/B")])
         + &fit("loader.pytorch.take", &[("fixed", "1e-3", "s"), ("per_byte", "1e-9", "s/B")])
         + &fit("loader.pytorch.start", &[("fixed", "2e-2", "s"), ("per_worker", "8e-3", "s")]);
     let before = "[job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n";
@@ -176,9 +178,16 @@ fn a_pytorch_loader_costs_what_the_profile_has_measured_in_python() {
     assert_eq!(stage.per_item, [compute(5e-4)]);
     assert_eq!(on_cores.loader.requests.expect("requests").start, 8e-3);
     near(on_cores.loader.taking, 1e-3 + 8.0 * 5e4 * 1e-9);
+    assert_eq!(stage.lock, 0.0, "each process has an interpreter of its own");
+    assert_eq!(job("workers = 2\nworker_kind = \"thread\"", &[]).loader.stages[0].lock, 0.25);
+    assert_eq!(
+        job("workers = 2\nworker_kind = \"thread\"\ngil = 0.5", &[]).loader.stages[0].lock,
+        0.5
+    );
     let alone = job("workers = 0", &[]);
     assert_eq!((alone.loader.taking, alone.loader.requests.expect("requests").start), (0.0, 0.0));
     near(on_cores.step.fixed - alone.step.fixed, 1.4e-3);
+    assert_eq!(alone.loader.stages[0].per_item, [compute(2e-4)]);
     let step = [("catalogue = \"lenet5\"\ndevice.cpu = { threads = 1 }", "step = \"5 ms\"")];
     let launch = job("workers = 2", &step).launch.expect("a launch");
     near(launch.taking, 1.4e-3);
@@ -199,7 +208,8 @@ fn a_disk_serves_reads_as_the_profile_says_unless_the_scenario_writes_it() {
     // System: profiles that found one, two or all requests served at once, or could not tell. Expectation: so many; as many as the scenario
     // writes; in order of arrival where nothing is known, or where the scenario describes another disk by its bandwidth.
     let profile = |in_flight: &str| {
-        let parameter = format!("parameters.in_flight = {{ value = {in_flight}, unit = \"1\" }}");
+        let parameter =
+            format!("parameters.in_flight = {{ value = {in_flight}, unit = \"requests\" }}");
         format!("{}\n[service.direct]\nsamples = 12\nresidual = 0.0\n{parameter}\n", example())
     };
     let sharing = |keys: &str, profile: &str| {
@@ -213,7 +223,7 @@ fn a_disk_serves_reads_as_the_profile_says_unless_the_scenario_writes_it() {
     assert_eq!(sharing("service = \"fair\"", &two), Sharing::Fair);
     assert_eq!(sharing("in_flight = 3", &two), in_order(Some(3)));
     assert_eq!(sharing("bandwidth = \"1 GB/s\"", &two), in_order(None));
-    let unknown = two.replace("unit = \"1\" }\n", "unit = \"1\", unidentified = \"why\" }\n");
+    let unknown = two.replace("\"requests\" }\n", "\"requests\", unidentified = \"why\" }\n");
     assert_ne!(unknown, two);
     assert_eq!(sharing("", &unknown), in_order(None));
     // Nine tenths of 500 MB/s need five streams of 100 MB/s, whatever the profile found.

@@ -9,6 +9,7 @@ import os
 import resource
 import select
 import sys
+import threading
 import time
 
 # What libraries print must not come between the answers.
@@ -136,6 +137,39 @@ def decode(request):
     return {"operations": number, "seconds": time.monotonic() - begin, "core_seconds": time.process_time() - cores}
 
 
+def threads(request):
+    """Decodes by several threads of this interpreter, which hold its lock for a part of their work."""
+    images = Images(request["images"], LIBRARIES[request["library"]], request["resize"])
+    counts, begin = [0] * request["threads"], time.monotonic()
+
+    def work(number):
+        while time.monotonic() < begin + request["seconds"]:
+            images[number + counts[number]]
+            counts[number] += 1
+
+    cores = time.process_time()
+    team = [threading.Thread(target=work, args=(number,)) for number in range(request["threads"])]
+    for thread in team:
+        thread.start()
+    for thread in team:
+        thread.join()
+    return {"operations": sum(counts), "seconds": time.monotonic() - begin, "core_seconds": time.process_time() - cores}
+
+
+def taking(batches):
+    """Returns what a batch that is ready costs the loop's thread, from next() until it is released; without the work of a step [s]."""
+    at = time.monotonic()
+    samples, numbers = next(batches)
+    # A step reads its batch in any case, but the first time it also maps the pages that a worker has written.
+    begin = time.monotonic()
+    samples.sum()
+    middle = time.monotonic()
+    samples.sum()
+    second = time.monotonic() - middle
+    del samples, numbers
+    return time.monotonic() - at - 2 * min(second, middle - begin)
+
+
 def batch(request):
     """Times what a worker and the loop's thread do for a batch whose samples are there."""
     loader = DataLoader(Ready(request["sample"]), request["batch"], num_workers=1)
@@ -155,16 +189,21 @@ def batch(request):
         select.select([reader], [], [], 10)
         # The worker goes on with the next batch meanwhile, on a core of its own.
         time.sleep(made)
+        times.append(taking(batches))
+    taken = sorted(times)[len(times) // 2]
+    del batches
+    # Without workers, the loop's thread makes each batch.
+    batches, times, begin = iter(DataLoader(Ready(request["sample"]), request["batch"])), [], time.monotonic()
+    while len(times) < 3 or time.monotonic() < begin + request["seconds"] / 2:
         at = time.monotonic()
         next(batches)
         times.append(time.monotonic() - at)
-    taken = sorted(times)[len(times) // 2]
-    del batches
+    inline = sorted(times)[len(times) // 2]
     return {
         "operations": number,
         "seconds": number * made,
         "core_seconds": number * made,
-        "observed": {"made": made, "taken": taken},
+        "observed": {"made": made, "taken": taken, "inline": inline},
     }
 
 
@@ -185,7 +224,8 @@ def main():
         request = json.loads(line)
         try:
             before = used()
-            answer = {"decode": decode, "batch": batch, "start": start}[request["part"]](request)
+            parts = {"decode": decode, "threads": threads, "batch": batch, "start": start}
+            answer = parts[request["part"]](request)
             say({**answer, "elsewhere": used() - before})
         except Exception as error:  # The program that asks decides what to do.
             say({"failed": f"{type(error).__name__}: {error}"})
