@@ -51,7 +51,7 @@ number=$(lsblk -ndo MAJ:MIN "$device" | tr -d ' ')
 # Others who compute must not take the half of a core that is ours.
 echo 262144 >"$groups/cpu/$name/cpu.shares"
 rows=${rows:-$place/rows.csv}
-[[ -e $rows ]] || echo "part,question,what,unit,truth,found,error" >"$rows"
+[[ -s $rows ]] || echo "part,question,what,unit,truth,found,error" >"$rows"
 
 set_limit() { echo "$2" >"$groups/${1%%.*}/$name/$1"; }
 
