@@ -185,12 +185,24 @@ impl Kind for LocalDisk {
                 .map_or(Service::Link, |seek| Service::DiskHead { seek }),
             ..RequestPath::unlimited(Location::Node, access)
         };
-        // Requests that are served at once share what is spent on one after the other; without turns, it limits their number.
-        Some(match path.in_flight(f64::INFINITY) {
-            _ if spent == 0.0 || self.operations.is_written() || path.seek().is_some() => path,
-            Some(at_once) => RequestPath { overhead: spent * f64::from(at_once.max(1)), ..path },
-            None => RequestPath { operations: path.operations.min(1.0 / spent), ..path },
-        })
+        if spent == 0.0 || self.operations.is_written() || path.seek().is_some() {
+            return Some(path);
+        }
+        // Requests that are served at once share what is spent on one after the other; without turns, it limits their number. What a
+        // profile says of the time to the first byte includes it.
+        let at_once = path.in_flight(f64::INFINITY).map(|number| f64::from(number.max(1)));
+        let (overhead, operations) = match at_once {
+            Some(at_once) => (spent * at_once, path.operations),
+            None => (0.0, path.operations.min(1.0 / spent)),
+        };
+        let mean = path.latency.mean();
+        let left = mean - overhead.max(1.0 / operations);
+        let latency = match (self.latency.is_written(), gate) {
+            (false, None) if left > 0.0 => path.latency.scaled(left / mean),
+            (false, None) => Distribution::Constant(0.0),
+            _ => path.latency.clone(),
+        };
+        Some(RequestPath { overhead, operations, latency, ..path })
     }
 
     fn asks_profile(&self) -> bool {
@@ -268,7 +280,7 @@ impl LocalDisk {
     /// profile includes the time of the operation; this time is subtracted if `operations` is the profile's too.
     fn first_byte(&self, law: ReadLaw) -> f64 {
         let served = if self.operations.is_written() { 0.0 } else { 1.0 / law.operations };
-        (law.latency - served - law.overhead).max(0.0)
+        (law.latency - served).max(0.0)
     }
 }
 
