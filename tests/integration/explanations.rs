@@ -208,25 +208,31 @@ fn twelve_logs_keep_their_true_explanation_and_the_proposed_run_tells_it_from_ot
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Returns the predictions for the other rows of a published series, from the rows with these numbers of workers: workers, images per
-/// second, and the 90 % interval of the prediction with its median; also returns the explanation.
-fn published(rates: &[f64; 6], fit: &[u32]) -> (Refit, Vec<(u32, f64, [f64; 2], f64)>) {
+/// A published row, and its prediction: images per second, the 90 % interval and the median.
+#[derive(Debug)]
+struct Row {
+    workers: u32,
+    measured: f64,
+    interval: [f64; 2],
+    median: f64,
+}
+
+/// Returns the predictions for the other rows of a published series, from the rows with these numbers of workers, and the explanation.
+fn published(rates: &[f64; 6], fit: &[u32]) -> (Refit, Vec<Row>) {
     let file = ScenarioFile::parse("published.toml", PUBLISHED.to_owned()).expect("TOML");
     let set = |number: u32| overrides(&workers(number)).expect("keys");
     let none = Profile::default();
     let scenarios: Vec<Scenario> =
         fit.iter().map(|number| resolve(&file, &set(*number), &none).expect("a row")).collect();
-    let rate = |number: u32| {
-        WORKERS.iter().zip(rates).find(|(of, _)| **of == number).map(|(_, rate)| *rate)
-    };
-    let rows: Vec<Observed> =
-        fit.iter().map(|number| logged(rate(*number).expect("a row"), 2.0)).collect();
+    let all = || WORKERS.into_iter().zip(rates.iter().copied());
+    let fitted = all().filter(|(workers, _)| fit.contains(workers));
+    let rows: Vec<Observed> = fitted.map(|(_, rate)| logged(rate, 2.0)).collect();
     let found = explained(&scenarios, &rows);
-    let others = WORKERS.iter().filter(|number| !fit.contains(number));
-    let predicted = others.map(|&number| {
-        let of = simulate(&file, &set(number), &none, 60, Some(&found), 0.0).expect("a run");
+    let others = all().filter(|(workers, _)| !fit.contains(workers));
+    let predicted = others.map(|(workers, measured)| {
+        let of = simulate(&file, &set(workers), &none, 60, Some(&found), 0.0).expect("a run");
         let of = of.predict(&none).expect("steps");
-        (number, rate(number).expect("a row"), of.interval, of.median.samples_per_second)
+        Row { workers, measured, interval: of.interval, median: of.median.samples_per_second }
     });
     let predicted = predicted.collect();
     (found, predicted)
@@ -239,9 +245,10 @@ fn two_points_past_the_peak_of_published_loaders_reproduce_the_fall() {
     let each = SERIES.par_iter().map(|rates| {
         let (found, predicted) = published(rates, &[1, 16, 32]);
         assert_eq!(found.best().limit, Limit::Crowd, "{rates:?}: {:?}", limits(&found));
-        let of = |number: u32| predicted.iter().find(|row| row.0 == number).expect("a row").3;
+        let of =
+            |number: u32| predicted.iter().find(|row| row.workers == number).expect("a row").median;
         assert!(of(8) > of(4) && of(8) > rates[5], "{rates:?}: {predicted:?}");
-        predicted.iter().map(|(_, rate, _, median)| (median / rate - 1.0).abs()).collect::<Vec<_>>()
+        predicted.iter().map(|row| (row.median / row.measured - 1.0).abs()).collect::<Vec<_>>()
     });
     let errors: Vec<f64> = each.flatten_iter().collect();
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
@@ -254,8 +261,9 @@ fn two_points_before_the_peak_of_published_loaders_cannot_tell_what_follows() {
     let each = SERIES.par_iter().map(|rates| {
         let (found, predicted) = published(rates, &[1, 4]);
         assert!(found.explanations.len() > 1, "{rates:?}: {:?}", limits(&found));
-        let after = predicted.iter().filter(|(number, ..)| *number > 4);
-        after.map(|(_, rate, [low, high], _)| low <= rate && rate <= high).collect::<Vec<_>>()
+        let after = predicted.iter().filter(|row| row.workers > 4);
+        let holds = |row: &Row| (row.interval[0]..=row.interval[1]).contains(&row.measured);
+        after.map(holds).collect::<Vec<_>>()
     });
     let held: Vec<bool> = each.flatten_iter().collect();
     assert!(held.iter().filter(|is| **is).count() >= 13, "{held:?}");
