@@ -20,18 +20,16 @@ def main(group, device, high, low, bucket):
         with open(f"{group}/blkio.throttle.read_bps_device", "w") as file:
             file.write(f"{device} {int(rate)}")
 
-    content, before, at, now, changed = bucket, served(), time.monotonic(), None, 0
+    content, before, at, now = bucket, served(), time.monotonic(), None
     while True:
         rate = high if content > 0.02 * low else low
+        # A new limit lets the bytes of a tenth of a second pass at once, so the content may fall below zero.
         if rate != now:
             limit(rate)
-            now, changed = rate, time.monotonic()
+            now = rate
         time.sleep(0.02)
         bytes_, then = served(), time.monotonic()
         content = min(bucket, content + low * (then - at) - (bytes_ - before))
-        # A new limit lets the bytes of a tenth of a second pass at once. They are no debt: a token bucket has none.
-        if rate == low and then - changed < 0.2:
-            content = max(content, 0)
         before, at = bytes_, then
 
 
