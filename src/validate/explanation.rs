@@ -16,7 +16,7 @@ pub enum Limit {
     Batch,
     /// The job's threads get a part of the cores only.
     Cores,
-    /// Each thread that computes slows each other one, so that throughput falls beyond some number of workers.
+    /// Computing threads slow each other the more there are, so that throughput falls beyond some number of workers.
     Crowd,
     /// The storages give all readers together less than the scenario says.
     Server,

@@ -17,8 +17,8 @@ pub struct Factors {
     pub batch: f64,
     /// Share of each node's cores that the jobs' threads get.
     pub cores: f64,
-    /// Share by which each computing thread of a node slows each other one: with n of them, each is 1 + this × n (n − 1) times as slow
-    /// (the coherency of the universal scalability law, N. J. Gunther, 1993).
+    /// Slowdown of a node's computing threads by each other: with n of them, each takes 1 + crowd × n (n − 1) times as long (the
+    /// coherency of the universal scalability law, N. J. Gunther, 1993).
     pub crowd: f64,
     /// Most that each storage gives all readers together [B/s].
     pub server: f64,
@@ -141,7 +141,7 @@ impl Factors {
 
 /// Returns the largest number of threads that the jobs' loaders and trainers have on a node.
 fn threads(jobs: &[Job]) -> u32 {
-    /// More threads than these slow each other no further.
+    /// Largest number of threads for which speeds are tabulated; more threads are as slow as so many.
     const MOST: u32 = 1024;
     let of = |job: &Job| {
         let workers = job.loader.stages.iter().map(|stage| stage.workers);

@@ -56,7 +56,7 @@ pub struct Explained {
     /// What limits the job where its workers do not.
     pub limit: Limit,
     /// Amount of this limit: for a step the factor on its time; for a batch the time for each [s]; for cores the share of them; for a
-    /// crowd the share by which each thread slows each other one; for a server its bandwidth [B/s]; for a lock the share of the workers'
+    /// crowd the coherency of the universal scalability law; for a server its bandwidth [B/s]; for a lock the share of the workers'
     /// work.
     pub amount: Told,
     /// Factor on a worker's time for a sample.

@@ -128,7 +128,7 @@ fn logged(samples_per_second: f64, batch: f64) -> Observed {
     Observed { samples_per_second, step_time, stall, ..Observed::default() }
 }
 
-/// Explains rows of these scenarios, each with a single job.
+/// Fits all explanations to measured rows; row `i` is a run of `scenarios[i]`, which has one job.
 fn explained(scenarios: &[Scenario], measured: &[Observed]) -> Refit {
     let size = |scenario: &Scenario| scenario.datasets[0].mean_size();
     let bytes = measured.iter().zip(scenarios).map(|(row, of)| row.samples_per_second * size(of));

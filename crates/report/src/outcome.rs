@@ -368,7 +368,6 @@ pub struct BurstOutcome {
     /// Bytes or operations served beyond those that entered the buckets during the run, by all of the storages together: a longer run does
     /// not get them again.
     pub drawn: f64,
-    /// First time at which one of the buckets was empty, after it had held bytes [s]; `None` if none was, and in live runs, which do not
-    /// show it.
+    /// Time at which the first token bucket ran empty [s]; `None` if none did, or if the run was live: then it is not observed.
     pub emptied: Option<f64>,
 }

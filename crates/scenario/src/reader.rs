@@ -23,7 +23,7 @@ const UNSAID_KEY: &str = "fixed";
 /// Struct name that settings with several forms pass to the reader, in order to learn which form the file uses.
 pub(super) const FORM: &str = "$forebay::Form";
 
-/// Words that stand for a measurement in a profile: decoding by forebay, and by libraries of Python.
+/// Values of `decode` that name a law of the profile: decoding by forebay itself, or by a library of Python.
 pub(super) const MEASURED: [&str; 4] = ["decode", "pillow", "torchvision", "turbo"];
 
 /// Form of a value, for settings that have several forms.

@@ -387,9 +387,8 @@ impl<'a> Base<'a> {
         shaped
     }
 
-    /// Returns a scenario whose jobs go on until their results are known, except for those that others wait for. In a run of automatic
-    /// length no queue is prefilled, and no storage has saved requests, operations or bytes for bursts: what they hold at the start is no part of the
-    /// long run.
+    /// Returns a scenario whose jobs go on until their results are known, except for those that others wait for. Runs of automatic
+    /// length begin with empty queues and empty token buckets: what these hold at the start says nothing of the long run.
     fn endless(&self, mut scenario: Scenario) -> Scenario {
         let written = scenario.run.stop;
         let awaited: Vec<usize> = scenario.jobs.iter().flat_map(|job| job.after.clone()).collect();

@@ -222,7 +222,7 @@ struct Seen {
     operations: u64,
     /// Time that these took [s].
     seconds: f64,
-    /// Times of the last completion before the storage stopped and of the first after [s]; 0 if it has not stopped.
+    /// When the last request ended before the gate closed, and when the first one ended after it opened again [s]; both 0 if it stayed open.
     stopped: f64,
     again: f64,
 }

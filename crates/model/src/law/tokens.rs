@@ -56,7 +56,7 @@ impl TokenLaw {
         pass
     }
 
-    /// Returns the tokens that enter between two times [s].
+    /// Returns the tokens that the bucket gains between two times [s], spilt ones included.
     fn gained(&self, from: f64, to: f64) -> f64 {
         let seconds = match self.period {
             None => to - from,

@@ -47,7 +47,7 @@ pub(crate) struct Pytorch {
     /// own files; otherwise they are a smaller batch (default: false).
     #[schemars(extend("x-role" = Role::Identity))]
     drop_last: Field<bool>,
-    /// Core-seconds to decode a sample: a time, by its bytes and pixels, or the library that a profile has measured in Python: "pillow",
+    /// Core-seconds to decode a sample: a time, a law of its bytes and pixels, or the name of a library whose law the profile has: "pillow",
     /// "torchvision" or "turbo" (default: decoding by forebay as the profile says if the samples are images, otherwise 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     decode: Field<DecodeSettings>,

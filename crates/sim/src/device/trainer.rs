@@ -27,7 +27,7 @@ pub(crate) struct Trainer {
 pub(crate) struct LaunchRun {
     /// Core-seconds of each thread for a step [s].
     pub(crate) work: Sampler,
-    /// Core-seconds to take the step's batch before that [s].
+    /// Core-seconds of the trainer to take a batch from the loader, before the step [s].
     pub(crate) taking: f64,
     pub(crate) threads: u32,
     /// Whether the device computes during the host-side work.

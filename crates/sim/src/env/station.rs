@@ -112,7 +112,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Returns an idle station whose service time is `service` for each customer.
+    /// Returns an idle queueing station that serves each request for the time `service`.
     pub(crate) fn new(queue: Station<Waiting>, service: Delay) -> Service {
         Service { service, queue, tokens: None }
     }
