@@ -280,8 +280,8 @@ fn cores(fit: &Fit, samples: &[&Sample], all: f64) -> Lines {
     let mut curves = Curves::default();
     curves.add(String::new(), points, dots);
     let x = axis("Threads", Unit::Number, Scale::Log);
-    let mut lines =
-        curves.lines(x, axis("Speed of each, of one alone", Unit::Share, Scale::Linear), "");
+    let y = axis("Speed of a core, relative to one alone", Unit::Share, Scale::Linear);
+    let mut lines = curves.lines(x, y, "");
     lines.y.range = [Some(0.0), None];
     lines
 }
