@@ -15,9 +15,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             let _ = file.resolve(&[]).map_err(|problems| shown(&problems));
             let axes = file.axes().map_err(|problems| shown(&problems)).unwrap_or_default();
             for axis in axes.into_iter().take(4) {
-                for value in axis.values.into_iter().take(4) {
-                    let change = forebay::scenario::Override::new(axis.key.clone(), value);
-                    let _ = file.resolve(&[change]).map_err(|problems| shown(&problems));
+                for values in axis.values.into_iter().take(4) {
+                    let change = |(key, value)| forebay::scenario::Override::new(key, value);
+                    let changes: Vec<_> = axis.keys.clone().into_iter().zip(values).map(change).collect();
+                    let _ = file.resolve(&changes).map_err(|problems| shown(&problems));
                 }
             }
         }

@@ -24,8 +24,8 @@ pub struct Sweep {
     /// Arguments that name the scenario and change it.
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// Key to sweep and its values, added to `[sweep]` or replacing the same key there: `job.batch=[32, 64]`, or with units
-    /// `cluster.network.nic=["10 Gbit/s", "25 Gbit/s"]`
+    /// Key to sweep and its values, added to `[sweep]` or replacing the same key there: `job.batch=[32, 64]`, with units
+    /// `cluster.network.nic=["10 Gbit/s", "25 Gbit/s"]`, or a range `job.batch={ from = 32, to = 512, steps = 5, scale = "log" }`
     #[arg(long, value_name = "KEY=[VALUES]")]
     pub vary: Vec<String>,
     /// Format of the rows

@@ -9,7 +9,7 @@ use crate::probe::limits;
 use crate::profile::Profile;
 use crate::report::Unfinished;
 use crate::scenario::{Override, OverrideText, Problems, Reading, Scenario, ScenarioFile, Value};
-use crate::sweep::{Grid, MOST_POINTS};
+use crate::sweep::Grid;
 use crate::verdict;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::iter::Either;
@@ -176,9 +176,8 @@ impl Opened {
         match Grid::new(axes) {
             Ok(grid) if !grid.is_empty() => Ok(grid),
             Ok(_) => Err(Failure::Input("cannot sweep: a key of [sweep] has no values".into())),
-            Err(points) => {
-                let what =
-                    format!("[sweep] has {points:e} points, and at most {MOST_POINTS} can be run");
+            Err((points, most)) => {
+                let what = format!("[sweep] has {points:e} points, and at most {most} can be run");
                 let remedy = "give its keys fewer values, or sweep fewer keys at a time";
                 Err(Failure::Input(format!("cannot sweep: {what}; {remedy}")))
             }
@@ -195,7 +194,10 @@ impl Opened {
     /// Reads the files that points of the grid name: those of the ends, and of each value that is or holds a text, as names of files
     /// do, of at most [`CHECKED`] values. What is wrong with them is left to the check.
     pub(super) fn read_files(&self, grid: &Grid) {
-        let naming = grid.each_value().filter(|(_, value)| value.holds_text()).take(CHECKED);
+        let naming = grid
+            .each_value()
+            .filter(|(_, values)| values.iter().any(Value::holds_text))
+            .take(CHECKED);
         let ends = [0, grid.len().saturating_sub(1)];
         let points: Vec<usize> = ends.into_iter().chain(naming.map(|(index, _)| index)).collect();
         points.par_iter().for_each(|index| drop(self.at(grid, *index)));

@@ -52,7 +52,7 @@ pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
 
 /// Returns the values of the swept keys at the grid's point `index`.
 pub(super) fn point(grid: &Grid, index: usize) -> Row {
-    grid.values(index).iter().map(|value| cell(value)).collect()
+    grid.values(index).into_iter().map(|value| value.map_or(Cell::Empty, cell)).collect()
 }
 
 /// Returns the cell of a swept value.

@@ -4,10 +4,13 @@ use super::Grid;
 use super::journal::{fnv1a, key};
 use crate::scenario::{Scenario, Setting};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of differences that are listed.
 const LISTED: usize = 5;
+
+/// Length of all values of an axis up to which they are recorded one by one [B].
+const LONGEST_AXIS: usize = 100_000;
 
 /// What the results of a sweep depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +36,7 @@ impl SweepSettings {
         overrides: usize,
         files: &[(String, Vec<u8>)],
     ) -> SweepSettings {
-        let axes = grid.axes().map(|(key, values)| (key.to_owned(), values)).collect();
+        let axes = grid.axes().map(|(key, values)| (key, shortened(values))).collect();
         let hash = |(name, bytes): &(String, Vec<u8>)| (name.clone(), hex(fnv1a(bytes)));
         SweepSettings {
             forebay: env!("CARGO_PKG_VERSION").to_owned(),
@@ -65,7 +68,8 @@ impl SweepSettings {
         for at in 0..self.axes.len().max(now.axes.len()) {
             let (before, after) = (self.axes.get(at), now.axes.get(at));
             let keeps = before.zip(after).is_some_and(|(before, after)| {
-                before.0 == after.0 && before.1.iter().all(|value| after.1.contains(value))
+                let now: BTreeSet<&String> = after.1.iter().collect();
+                before.0 == after.0 && before.1.iter().all(|value| now.contains(value))
             });
             if !keeps {
                 let words = |of: Option<&(String, Vec<String>)>| {
@@ -97,6 +101,15 @@ impl SweepSettings {
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         (!found.is_empty()).then(|| found.join("; ") + &more)
     }
+}
+
+/// Returns the values, or, for an axis of very many, their number and hash: a journal's first line has them.
+fn shortened(values: Vec<String>) -> Vec<String> {
+    if values.iter().map(String::len).sum::<usize>() <= LONGEST_AXIS {
+        return values;
+    }
+    let hash = hex(fnv1a(values.join("\n").as_bytes()));
+    vec![format!("{} values with hash {}", values.len(), &hash[..8])]
 }
 
 /// Returns the keys whose values differ, with both values.

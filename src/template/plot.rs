@@ -63,7 +63,8 @@ impl PlotAnswers {
     /// Returns the recipe that draws a sweep. With several `jobs`, each is a line, or only the first is drawn if another key is the
     /// group.
     fn swept(&self, axes: &[Axis], jobs: &[String]) -> Result<String, TemplateError> {
-        let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
+        let keys: Vec<&str> =
+            axes.iter().flat_map(|axis| axis.keys.iter().map(String::as_str)).collect();
         let check = |what: &str, key: &Option<String>| match key {
             Some(key) if !keys.contains(&key.as_str()) => Err(TemplateError(format!(
                 "{what} `{key}` is not swept by the scenario: {}",
@@ -81,8 +82,11 @@ impl PlotAnswers {
         let others: Vec<&&str> =
             keys.iter().filter(|key| **key != x && Some(**key) != group).collect();
         let first = |key: &str| {
-            let axis = axes.iter().find(|axis| axis.key == key)?;
-            Some(axis.values.first()?.to_string())
+            let of = |axis: &Axis| {
+                let place = axis.keys.iter().position(|other| other == key)?;
+                Some(axis.values.first()?.get(place)?.to_string())
+            };
+            axes.iter().find_map(of)
         };
         let job = one_job.map(|name| format!("job = {}", quoted(name)));
         let keys =

@@ -81,6 +81,7 @@ mod pipeline_schedules;
 mod placements;
 mod plot;
 mod plot_styles;
+mod points;
 mod profile;
 mod published;
 mod python_random;

@@ -91,7 +91,8 @@ fn stand_in(grid: &Grid, header: Vec<String>, scenario: &Scenario) -> Table {
             Some(text) => text.to_owned(),
             None => value.to_string(),
         };
-        let mut row: Vec<String> = values.iter().map(|value| text(value)).collect();
+        let mut row: Vec<String> =
+            values.into_iter().map(|value| value.map_or_else(String::new, text)).collect();
         row.push(job.to_owned());
         row.resize(header.len(), "1".to_owned());
         row

@@ -4,7 +4,7 @@
 
 mod scaled;
 
-pub use scaled::{is_counted, natural, number, rounded, scaled, scaled_count};
+pub use scaled::{is_counted, natural, number, number_and_unit, rounded, scaled, scaled_count};
 
 use std::borrow::Cow;
 use std::fmt;
@@ -281,6 +281,18 @@ pub fn si(text: &str) -> Option<f64> {
         Some(unit) => Some(unit.si(number)).filter(|value| value.is_finite()),
         None => sum_of_times(text).ok()?,
     }
+}
+
+/// Returns the SI unit of a quantity: `B/s` for `"10 Gbit/s"`; `None` if the text is no quantity.
+#[must_use]
+pub fn si_unit(text: &str) -> Option<&'static str> {
+    let (_, name) = split(text).ok()?;
+    let name = joined(name);
+    let family = FAMILIES.iter().find(|(_, units)| units.iter().any(|unit| unit.name == name));
+    let Some((_, units)) = family else {
+        return sum_of_times(text).ok()?.map(|_| "s");
+    };
+    units.iter().find(|unit| unit.si(1.0) == 1.0).map(|unit| unit.name)
 }
 
 /// Returns the unit's name without the space that reports put between a prefix and `/`: `k /s` becomes `k/s`.

@@ -11,13 +11,38 @@ pub(super) fn split_key(key: &str) -> Option<Vec<String>> {
     dotted_key(key).filter(|(_, rest)| rest.is_empty()).map(|(parts, _)| parts)
 }
 
+/// Returns the parts of each of several dotted keys with commas between them; `None` if `keys` are no dotted keys.
+pub(super) fn split_keys(keys: &str) -> Option<Vec<Vec<String>>> {
+    dotted_keys(keys).filter(|(_, rest)| rest.is_empty()).map(|(keys, _)| keys)
+}
+
+/// Returns the dotted keys with commas between them at the beginning of `text`, and the rest of the text, which is empty or begins
+/// with `=`; `None` if there are none.
+pub(super) fn dotted_keys(text: &str) -> Option<(Vec<Vec<String>>, &str)> {
+    let (mut keys, mut rest) = (Vec::new(), text);
+    loop {
+        let (parts, after) = key_before(rest, &['=', ','])?;
+        keys.push(parts);
+        match after.strip_prefix(',') {
+            Some(more) => rest = more,
+            None => return Some((keys, after)),
+        }
+    }
+}
+
 /// Returns the parts of the dotted key at the beginning of `text`, and the rest of the text, which is empty or begins with `=`;
 /// `None` if there is no dotted key. A part is bare, or quoted as in TOML: `"…"` with escapes, `'…'` without.
 pub(super) fn dotted_key(text: &str) -> Option<(Vec<String>, &str)> {
+    key_before(text, &['='])
+}
+
+/// Returns the parts of the dotted key at the beginning of `text`, and the rest of the text, which is empty or begins with one of
+/// `ends`.
+fn key_before<'a>(text: &'a str, ends: &[char]) -> Option<(Vec<String>, &'a str)> {
     let mut parts = Vec::new();
     let mut rest = text.trim();
     loop {
-        let (part, after) = part(rest)?;
+        let (part, after) = part(rest, ends)?;
         if parts.len() == MOST_PARTS {
             return None;
         }
@@ -25,13 +50,13 @@ pub(super) fn dotted_key(text: &str) -> Option<(Vec<String>, &str)> {
         let after = after.trim_start();
         match after.strip_prefix('.') {
             Some(more) => rest = more.trim_start(),
-            None => return (after.is_empty() || after.starts_with('=')).then_some((parts, after)),
+            None => return (after.is_empty() || after.starts_with(ends)).then_some((parts, after)),
         }
     }
 }
 
-/// Returns the first part of a dotted key and what follows it.
-fn part(text: &str) -> Option<(String, &str)> {
+/// Returns the first part of a dotted key, which ends before a dot or one of `ends`, and what follows it.
+fn part<'a>(text: &'a str, ends: &[char]) -> Option<(String, &'a str)> {
     let (part, after) = match text.chars().next()? {
         '\'' => {
             let (inside, after) = text[1..].split_once('\'')?;
@@ -43,7 +68,8 @@ fn part(text: &str) -> Option<(String, &str)> {
             (inside, &text[end..])
         }
         _ => {
-            let (bare, after) = text.split_at(text.find(['.', '=']).unwrap_or(text.len()));
+            let (bare, after) =
+                text.split_at(text.find(|c| c == '.' || ends.contains(&c)).unwrap_or(text.len()));
             let bare = bare.trim_end();
             let quoted = bare.contains(['"', '\'', '[', ']']);
             (!quoted).then(|| (bare.to_owned(), after))?

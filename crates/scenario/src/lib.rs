@@ -94,7 +94,7 @@ pub use sync::{
     Servers, Sync, Transport,
 };
 pub use uses::StorageUses;
-pub use value::{Axis, Value};
+pub use value::{Axis, Condition, Value};
 pub use written::Setting;
 
 /// Everything a run needs, already checked.

@@ -1,6 +1,6 @@
 //! Overrides: the changes to keys that `--set`, `--unset` and `--vary` make.
 
-use super::dotted::{dotted_key, split_key};
+use super::dotted::{dotted_key, dotted_keys, split_key};
 use super::file;
 use super::problem::{Problem, Problems};
 use super::value::{Tree, Value};
@@ -82,7 +82,7 @@ impl Override {
         Self { option, key, path, edit }
     }
 
-    /// Reads the values of an axis of a sweep, from `key=[1, 2]`.
+    /// Reads a line of a sweep, from `key=[1, 2]`, or from `key, other=[[1, 2], [3, 4]]` for keys that change together.
     ///
     /// # Errors
     /// If the text is not a dotted key, `=` and a value in TOML syntax.
@@ -157,7 +157,11 @@ impl Override {
 
     fn parse(option: &'static str, text: &str) -> Result<Self, Problems> {
         let (place, text) = (format!("{option} {text}"), text.trim());
-        let found = dotted_key(text);
+        // Only a sweep changes several keys together.
+        let found = match option {
+            VARY => dotted_keys(text).map(|(keys, rest)| (keys.concat(), rest)),
+            _ => dotted_key(text),
+        };
         let (path, rest) = match found {
             Some((path, rest)) if !rest.is_empty() => (path, rest),
             None if text.contains('=') => {

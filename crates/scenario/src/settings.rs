@@ -67,7 +67,10 @@ pub(super) struct ScenarioSettings {
     /// Faults: parts of the cluster that are slower than they should be, for a while (default: nothing).
     #[schemars(extend("x-role" = Role::Limit))]
     pub(super) fault: Field<List<FaultSettings>>,
-    /// Values that `forebay sweep` gives to keys: `"job.batch" = [32, 64]`. Only `sweep` reads it (default: none).
+    /// Values that `forebay sweep` gives to keys: a list (`"job.batch" = [32, 64]`), a range (`{ from = 32, to = 512, steps = 5, scale = "log" }`), or
+    /// values with a condition (`{ values = [2, 8], when = { "job.batch" = [32] } }`). Keys that change together stand in one line, with
+    /// commas. `sample` draws points from ranges without `steps`: `{ sobol = 64 }` or `{ latin-hypercube = 100, seed = 1 }`. Only `sweep`
+    /// reads it (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     pub(super) sweep: Field<Named<AxisSettings>>,
 }

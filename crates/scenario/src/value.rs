@@ -199,11 +199,24 @@ impl Serialize for Tree {
     }
 }
 
-/// A line of `[sweep]`: the values that a key takes in turn.
+/// A line of `[sweep]`: the values that a key takes in turn, or that several keys take together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// Dotted key, as [`super::Override`] takes it.
-    pub key: String,
-    /// Values of the key, in the order of the file; not empty.
+    /// Dotted keys, as [`super::Override`] takes them; not empty.
+    pub keys: Vec<String>,
+    /// Values of the keys, one for each, in the order of the file; not empty.
+    pub values: Vec<Vec<Value>>,
+    /// All must hold for the keys to be swept; empty: always.
+    pub when: Vec<Condition>,
+}
+
+/// A condition of an axis: a key of an axis before it has one of these values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// Index of the other axis.
+    pub axis: usize,
+    /// Position of the key in that axis.
+    pub place: usize,
+    /// The values with which the condition holds.
     pub values: Vec<Value>,
 }

@@ -34,9 +34,16 @@ pub fn scaled(text: &str, factor: f64) -> Option<String> {
 /// Returns the number of a quantity in its unit: 25 for `"25 GB/s"`; `None` for a time in several units, and for other texts.
 #[must_use]
 pub fn number(text: &str) -> Option<f64> {
+    number_and_unit(text).map(|(number, _)| number)
+}
+
+/// Returns the number of a quantity and its unit as written: 25 and `GB/s`; `None` for a time in several units, and for other texts.
+#[must_use]
+pub fn number_and_unit(text: &str) -> Option<(f64, &str)> {
     let (number, name) = split(text).ok()?;
-    let name = joined(name);
-    FAMILIES.iter().flat_map(|(_, units)| *units).any(|of| of.name == name).then_some(number)
+    let unit = joined(name);
+    let known = FAMILIES.iter().flat_map(|(_, units)| *units).any(|of| of.name == unit);
+    known.then_some((number, name))
 }
 
 /// Returns whether a text is a number of samples or batches.

@@ -170,8 +170,8 @@ fn the_question_of_a_scenario_is_read_from_its_first_comment() {
 #[test]
 fn sweep_axes_have_the_order_of_the_scenario_file() {
     let axes = fletcher().axes().unwrap_or_else(|problems| panic!("{problems}"));
-    let keys: Vec<_> = axes.iter().map(|axis| axis.key.as_str()).collect();
+    let keys: Vec<_> = axes.iter().flat_map(|axis| axis.keys.iter().map(String::as_str)).collect();
     assert_eq!(keys, ["job.loader.tf-queue.threads", "job.batch_interval"]);
-    let values: Vec<_> = axes[0].values.iter().map(Value::as_f64).collect();
+    let values: Vec<_> = axes[0].values.iter().map(|of| of[0].as_f64()).collect();
     assert_eq!(values, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(Some));
 }

@@ -125,9 +125,10 @@ fn override_values_are_displayed_as_written() {
 fn every_sweep_value_of_the_example_scenario_is_a_valid_override() {
     let file = fletcher();
     for axis in file.axes().expect("right") {
-        for value in axis.values {
-            let change = Override::new(axis.key.clone(), value);
-            file.resolve(&[change]).unwrap_or_else(|problems| panic!("{problems}"));
+        for values in axis.values {
+            let pairs = axis.keys.iter().zip(values);
+            let changes: Vec<_> = pairs.map(|(key, value)| Override::new(key, value)).collect();
+            file.resolve(&changes).unwrap_or_else(|problems| panic!("{problems}"));
         }
     }
 }
