@@ -38,7 +38,7 @@ pub use profile::{ProfileArgs, ProfileCommand, ProfileDiff, ProfileFit, ProfileP
 pub use published::Published;
 pub use reference::Reference;
 pub use run::{Run, VerdictKind};
-pub use scenario::ScenarioArgs;
+pub use scenario::{ScenarioArgs, ScenarioOptions};
 pub use sweep::Sweep;
 pub use validate::Validate;
 

@@ -10,6 +10,14 @@ pub struct ScenarioArgs {
     /// Scenario file; `-` reads standard input
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
+    /// Changes to the scenario.
+    #[command(flatten)]
+    pub options: ScenarioOptions,
+}
+
+/// Options that change a scenario.
+#[derive(Debug, Args)]
+pub struct ScenarioOptions {
     /// Changes to keys of the scenario.
     #[command(flatten)]
     pub changes: Changes,

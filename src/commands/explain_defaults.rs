@@ -10,7 +10,8 @@ use serde_json::json;
 pub(super) fn execute(explain: &ExplainDefaults) -> Result<(), Failure> {
     let paths = Paths::default().writes("--output", explain.output.as_ref())?;
     let paths = paths.prints(explain.output.is_none());
-    let opened = Opened::from_arguments(&explain.scenario, Vec::new())?;
+    let opened =
+        Opened::from_arguments(&explain.scenario.scenario, &explain.scenario.options, Vec::new())?;
     let scenario = opened.resolve()?;
     opened.read_by(paths).check()?;
     let assumed = scenario.origins.assumed();

@@ -37,8 +37,6 @@ mod run_figure;
 mod schema;
 mod step_times;
 mod sweep;
-mod sweep_journal;
-mod sweep_output;
 mod uncertain;
 mod validate;
 mod validate_figure;

@@ -12,7 +12,7 @@ use crate::plot::{self, DataSource, Distribution, Figure, PlotError, Recipe, Row
 use crate::report::{self, Report};
 use crate::scenario::{OverrideText, ScenarioFile};
 use crate::sim;
-use crate::sweep::{self, Cell, Finished, Grid, Plan, Row, Start};
+use crate::sweep::{self, Cell, Finished, Grid, Plan, Row, Shard, Start};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader;
@@ -223,7 +223,7 @@ fn swept(
         return Err(Failure::Input(format!("cannot draw {}: {what}; {remedy}", shown(path))));
     }
     let pool = points::pool(threads)?;
-    let replications = pool.install(|| opened.check(&grid))?;
+    let replications = pool.install(|| opened.check(&grid, None))?;
     let runs = replications as usize * grid.len();
     let watch = Watch::new(runs as u64, pool.current_num_threads(), quiet);
     let start = |index| match opened.at(&grid, index) {
@@ -234,14 +234,24 @@ fn swept(
         Err(problems) => Start::Invalid(problems),
     };
     let (stop, progress) = (interrupt::flag(), watch.slots());
-    let plan = Plan { grid: &grid, start: &start, rows: rows_of, stop, progress };
+    let plan = Plan {
+        grid: &grid,
+        shard: Shard::WHOLE,
+        start: &start,
+        draws: None,
+        rows: rows_of,
+        stop,
+        progress,
+    };
     let (mut rows, mut failure) = (BTreeMap::new(), None);
     let deliver = |index, finished| {
         let error = match finished {
-            Finished::Rows { rows: point, .. } | Finished::Kept(point) => {
+            Finished::Rows { rows: point, .. } | Finished::Kept { rows: point, .. } => {
                 rows.insert(index, point);
                 return ControlFlow::Continue(());
             }
+            // Points of a figure are not kept, so that none is looked up.
+            Finished::Same { .. } => return ControlFlow::Continue(()),
             Finished::Unfinished(why) => points::endless(&grid, index, why),
             Finished::Invalid(problems) => points::invalid(&grid, index, &problems),
         };

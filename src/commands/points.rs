@@ -4,12 +4,13 @@ use super::memory::{self, Together};
 use super::paths::Paths;
 use super::progress::tick;
 use super::{Failure, input};
-use crate::cli::{Changes, KeyChange, ScenarioArgs};
+use crate::cli::{Changes, KeyChange, ScenarioOptions};
 use crate::probe::limits;
 use crate::profile::Profile;
 use crate::report::Unfinished;
 use crate::scenario::{Override, OverrideText, Problems, Reading, Scenario, ScenarioFile, Value};
 use crate::sweep::Grid;
+use crate::uncertainty;
 use crate::verdict;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::iter::Either;
@@ -47,10 +48,11 @@ pub(super) fn texts(changes: &Changes) -> Vec<OverrideText> {
 impl Opened {
     /// Opens the scenario that the command line names. Its options and then `more` change keys.
     pub(super) fn from_arguments(
-        arguments: &ScenarioArgs,
+        scenario: &Path,
+        arguments: &ScenarioOptions,
         more: Vec<Override>,
     ) -> Result<Opened, Failure> {
-        let mut opened = Opened::open(&arguments.scenario, &texts(&arguments.changes))?;
+        let mut opened = Opened::open(scenario, &texts(&arguments.changes))?;
         opened.overrides.extend(more);
         opened.threads = arguments.threads;
         if let Some(path) = &arguments.profile {
@@ -191,6 +193,33 @@ impl Opened {
         self.file.resolve(&overrides)
     }
 
+    /// Returns the profile that parameters are sampled from.
+    pub(super) fn profile_to_sample(&self) -> Result<Arc<Profile>, Failure> {
+        let missing = || {
+            let what = "cannot sample parameters: the scenario names no profile, which would give their uncertainty";
+            let remedy = "write `profile = \"machine.toml\"` in it, or give --profile FILE";
+            Failure::Input(format!("{what}; {remedy}"))
+        };
+        self.profile()?.ok_or_else(missing)
+    }
+
+    /// Returns the scenario at the point `index` of the grid with parameters sampled for its run number `run`, and the profile that they
+    /// are sampled from.
+    pub(super) fn sampled_at(
+        &self,
+        grid: &Grid,
+        index: usize,
+        (seed, run): (u64, u32),
+    ) -> Result<(Scenario, Arc<Profile>), Problems> {
+        let mut overrides = self.overrides.clone();
+        overrides.extend(grid.overrides(index));
+        // A point without the profile has nothing to sample.
+        let profile = self.file.profile(&overrides)?.unwrap_or_default();
+        let drawn = uncertainty::drawn(&profile, seed, run);
+        let reading = Reading { profile: Some(&drawn), ..Reading::default() };
+        Ok((self.file.resolve_as(&overrides, reading)?, profile))
+    }
+
     /// Reads the files that points of the grid name: those of the ends, and of each value that is or holds a text, as names of files
     /// do, of at most [`CHECKED`] values. What is wrong with them is left to the check.
     pub(super) fn read_files(&self, grid: &Grid) {
@@ -211,13 +240,15 @@ impl Opened {
     }
 
     /// Checks points before anything runs: all points of a small grid; of a large one, a subset that contains every value of
-    /// each key, because the first row must not take minutes. Returns the number of replications of the first point.
-    pub(super) fn check(&self, grid: &Grid) -> Result<u32, Failure> {
+    /// each key, because the first row must not take minutes. Each point has `runs`, or as many as its scenario's replications. Returns
+    /// the number of runs of the first point.
+    pub(super) fn check(&self, grid: &Grid, runs: Option<u32>) -> Result<u32, Failure> {
         let samples = grid.samples(CHECKED);
+        let runs = |scenario: &Scenario| runs.unwrap_or(scenario.run.replications);
         let resolve = |index: &usize| match self.at(grid, *index) {
             Ok(scenario) => {
-                let together = self.together(grid, scenario.run.replications);
-                Either::Left((*index, scenario.run.replications, together.needs(&scenario)))
+                let together = self.together(grid, runs(&scenario));
+                Either::Left((*index, runs(&scenario), together.needs(&scenario)))
             }
             Err(problems) => Either::Right((*index, problems)),
         };
@@ -229,7 +260,7 @@ impl Opened {
         if let Some((largest, ..)) = valid.iter().max_by(|a, b| a.2.total_cmp(&b.2)) {
             let scenario = self.at(grid, *largest)?;
             let name = format!("`{}` at {}", scenario.name, grid.describe(*largest));
-            memory::check(&name, &scenario, self.together(grid, scenario.run.replications))?;
+            memory::check(&name, &scenario, self.together(grid, runs(&scenario)))?;
         }
         Ok(*first)
     }

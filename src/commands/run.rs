@@ -26,7 +26,8 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     let paths = paths.writes("--trace", run.trace.as_ref())?;
     let paths = paths.writes("--figure", run.figure.as_ref())?.prints(run.output.is_none());
     let picture = run.figure.as_deref().map(run_figure::kind).transpose()?;
-    let opened = Opened::from_arguments(&run.scenario, overrides(run))?;
+    let opened =
+        Opened::from_arguments(&run.scenario.scenario, &run.scenario.options, overrides(run))?;
     let scenario = opened.resolve_to_run(|scenario| runs_of(run, scenario))?;
     opened.read_by(paths).check()?;
     let chosen = chosen(run, &scenario)?;
@@ -34,7 +35,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         return uncertain::execute(run, runs, &opened, &scenario, picture, quiet);
     }
     let begin = Instant::now();
-    let pool = points::pool(run.scenario.threads)?;
+    let pool = points::pool(run.scenario.options.threads)?;
     let collectives = sim::IdleCollectives::default();
     let options = sim::Options {
         trace: run.trace.is_some(),

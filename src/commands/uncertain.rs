@@ -21,15 +21,11 @@ pub(super) fn execute(
     picture: Option<run_figure::Kind>,
     quiet: bool,
 ) -> Result<(), Failure> {
-    let Some(profile) = opened.profile()? else {
-        let what = "cannot sample parameters: the scenario names no profile, which would give their uncertainty";
-        let remedy = "write `profile = \"machine.toml\"` in it, or give --profile FILE";
-        return Err(Failure::Input(format!("{what}; {remedy}")));
-    };
+    let profile = opened.profile_to_sample()?;
     let begin = Instant::now();
     let seed = scenario.run.seed;
     let one = |index: u32| simulate(opened, &profile, seed, index, arguments);
-    let pool = points::pool(arguments.scenario.threads)?;
+    let pool = points::pool(arguments.scenario.options.threads)?;
     let found: Vec<_> = pool.install(|| (0..runs).into_par_iter().filter_map(one).collect());
     let done: Vec<Predicted> = found.into_iter().collect::<Result<_, Failure>>()?;
     if done.is_empty() {

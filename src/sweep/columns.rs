@@ -51,7 +51,7 @@ pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
 }
 
 /// Returns the values of the swept keys at the grid's point `index`.
-pub(super) fn point(grid: &Grid, index: usize) -> Row {
+pub fn point(grid: &Grid, index: usize) -> Row {
     grid.values(index).into_iter().map(|value| value.map_or(Cell::Empty, cell)).collect()
 }
 
@@ -64,8 +64,9 @@ fn cell(value: &Value) -> Cell {
     }
 }
 
-/// Returns the cells of a figure: mean, and ends of the 95 % interval.
+/// Returns the cells of a figure: mean, and ends of its interval: that of single runs where parameters were sampled, otherwise the 95 %
+/// interval of the mean.
 fn cells(figure: Figure) -> [Cell; 3] {
-    let end = |at: usize| Cell::number(figure.ci95.map(|ends| ends[at]));
+    let end = |at: usize| Cell::number(figure.prediction90.or(figure.ci95).map(|ends| ends[at]));
     [Cell::number(figure.mean), end(0), end(1)]
 }

@@ -1,28 +1,53 @@
 //! Finished points in a file, one line each, so that a killed sweep loses none.
 
 use super::settings::hex;
-use super::{Row, SweepSettings};
+use super::{Row, Shard, SweepSettings};
 use crate::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
 
 /// Maximum length of a line that is read [B]: a point has at most a thousand jobs, whose rows take some 5 kB each.
 const LONGEST: u64 = 16 << 20;
 
-/// Finished points by [`key`]. Their rows stay in the file, because the rows of a large sweep would fill the memory.
+/// Finished points by [`key`], and by their index. Their rows stay in the file, because the rows of a large sweep would fill the memory.
 ///
 /// The first line holds the settings of the sweep, each further one a finished point. Every line begins with a checksum of the rest
 /// of it, that of a point also of the first line: a line that was edited, or comes from another sweep, is noticed.
 #[derive(Debug, Default)]
 pub struct Journal {
     file: Option<File>,
-    /// Offset and length of each point's line [B].
-    lines: BTreeMap<u128, (u64, usize)>,
+    /// Place of each point's line, by its key.
+    lines: BTreeMap<u128, Place>,
+    /// Place of each point's line, by its index in the grid.
+    points: BTreeMap<usize, Place>,
     /// Checksum of the first line.
     seal: u128,
+    /// Length of all whole lines [B].
+    length: u64,
+    shard: Option<Box<ShardRecord>>,
+}
+
+/// Offset and length of a line [B].
+type Place = (u64, usize);
+
+/// Header of a shard's file beside the settings, so that shards can be joined without the scenario.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardRecord {
+    /// Which shard the file has.
+    pub shard: Shard,
+    /// Number of points of the whole sweep.
+    pub points: usize,
+    /// Number of swept keys, which are the first columns.
+    pub keys: usize,
+    /// Names of all columns.
+    pub header: Vec<String>,
+    /// Unit of the numbers of each swept key; `None` if not all of its values are numbers.
+    pub units: Vec<Option<String>>,
+    /// Words of the command that makes a shard of this sweep, without `--shard`.
+    pub command: Vec<String>,
 }
 
 /// What a file in the place of a journal is.
@@ -30,8 +55,8 @@ pub struct Journal {
 pub enum JournalRead {
     /// Nothing, or the beginning of a first line.
     Empty,
-    /// A journal, the settings of its sweep, and the length of its whole lines [B].
-    Journal(Journal, Box<SweepSettings>, u64),
+    /// A journal, and the settings of its sweep.
+    Journal(Journal, Box<SweepSettings>),
     /// A journal whose line of this number, from 1, was changed after a sweep wrote it.
     Edited(usize),
     /// A journal of a version of forebay that recorded no settings.
@@ -42,14 +67,19 @@ pub enum JournalRead {
 
 /// The first line of the file.
 #[derive(Serialize, Deserialize)]
-struct First<S> {
+struct First<S, P> {
     sweep: S,
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    shard: Option<P>,
 }
 
 /// A line of the file: a finished point.
 #[derive(Serialize, Deserialize)]
 struct Line<R> {
     key: String,
+    /// Index of the point in the grid.
+    #[serde(default)]
+    point: usize,
     rows: R,
 }
 
@@ -63,6 +93,8 @@ impl Journal {
     /// If the file cannot be read.
     pub fn read(file: File) -> io::Result<JournalRead> {
         let mut journal = Journal::default();
+        let mut file = file;
+        file.rewind()?;
         let mut reader = BufReader::new(&file);
         let mut bytes = Vec::new();
         let mut next = |bytes: &mut Vec<u8>| {
@@ -84,9 +116,9 @@ impl Journal {
         }
         let first = sealed(&bytes, 0).and_then(|(seal, text)| {
             journal.seal = seal;
-            serde_json::from_str::<First<SweepSettings>>(&text).ok()
+            serde_json::from_str::<First<SweepSettings, Box<ShardRecord>>>(&text).ok()
         });
-        let Some(First { sweep }) = first else {
+        let Some(First { sweep, shard }) = first else {
             let earlier = serde_json::from_slice::<Line<Vec<Row>>>(&bytes).is_ok();
             let edited = bytes.starts_with(SEALED.as_bytes());
             return Ok(match (edited, earlier) {
@@ -104,27 +136,44 @@ impl Journal {
             let line = sealed(&bytes, journal.seal);
             let line =
                 line.and_then(|(_, text)| serde_json::from_str::<Line<Vec<Row>>>(&text).ok());
-            let Some(key) = line.and_then(|line| number_of(&line.key)) else {
+            let point = line.and_then(|line| Some((number_of(&line.key)?, line.point)));
+            let Some((key, point)) = point else {
                 return Ok(JournalRead::Edited(number));
             };
-            journal.lines.insert(key, (begin, length));
+            journal.add(key, point, (begin, length));
             begin += length as u64;
         }
-        journal.file = Some(file);
-        Ok(JournalRead::Journal(journal, Box::new(sweep), begin))
+        (journal.file, journal.length, journal.shard) = (Some(file), begin, shard);
+        Ok(JournalRead::Journal(journal, Box::new(sweep)))
     }
 
-    /// Writes the first line of a new journal, and returns its checksum, which [`Journal::append`] needs.
+    /// Begins a journal in an empty file.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn begin(to: &mut impl Write, settings: &SweepSettings) -> io::Result<u128> {
-        write_sealed(to, &First { sweep: settings }, 0)
+    pub fn begin(
+        mut file: File,
+        settings: &SweepSettings,
+        shard: Option<&ShardRecord>,
+    ) -> io::Result<Journal> {
+        let (seal, length) = write_sealed(&mut file, &First { sweep: settings, shard }, 0)?;
+        let shard = shard.cloned().map(Box::new);
+        Ok(Journal { file: Some(file), seal, length: length as u64, shard, ..Journal::default() })
     }
 
-    /// Returns the checksum of the first line.
-    pub fn seal(&self) -> u128 {
-        self.seal
+    fn add(&mut self, key: u128, point: usize, place: Place) {
+        self.lines.insert(key, place);
+        self.points.insert(point, place);
+    }
+
+    /// Returns the length of all whole lines [B].
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Returns what the file of a shard says beside the settings.
+    pub fn shard(&self) -> Option<&ShardRecord> {
+        self.shard.as_deref()
     }
 
     /// Returns the number of finished points.
@@ -137,36 +186,72 @@ impl Journal {
         self.lines.is_empty()
     }
 
-    /// Returns the rows of the point with this key, if it is finished and its rows have this number of columns.
+    /// Returns the number of points of the grid that are finished: of several points with the same scenario, a file of a shard has each.
+    pub fn points(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Returns the rows of the grid's point `index`, if it is finished and its rows have this number of columns.
+    pub fn at(&self, index: usize, columns: usize) -> Option<Vec<Row>> {
+        let line = self.line(*self.points.get(&index)?)?;
+        let whole = line.point == index && line.rows.iter().all(|row| row.len() == columns);
+        whole.then_some(line.rows)
+    }
+
+    /// Returns the rows of a point with this key, if it is finished and its rows have this number of columns. Their swept values are
+    /// those of any point with the same scenario.
     pub fn find(&self, key: &str, columns: usize) -> Option<Vec<Row>> {
-        let (begin, length) = *self.lines.get(&number_of(key)?)?;
-        let mut bytes = vec![0; length];
-        // A point whose line cannot be read is run again.
-        self.file.as_ref()?.read_exact_at(&mut bytes, begin).ok()?;
-        let (_, text) = sealed(&bytes, self.seal)?;
-        let line: Line<Vec<Row>> = serde_json::from_str(&text).ok()?;
+        let line = self.line(*self.lines.get(&number_of(key)?)?)?;
         let whole = line.key == key && line.rows.iter().all(|row| row.len() == columns);
         whole.then_some(line.rows)
     }
 
-    /// Writes a finished point as one line, and flushes; `seal` is the checksum of the first line.
+    fn line(&self, (begin, length): Place) -> Option<Line<Vec<Row>>> {
+        let mut bytes = vec![0; length];
+        // A point whose line cannot be read is run again.
+        self.file.as_ref()?.read_exact_at(&mut bytes, begin).ok()?;
+        let (_, text) = sealed(&bytes, self.seal)?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Writes the rows of the grid's point `point` as one line, and flushes.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn append(to: &mut impl Write, seal: u128, key: &str, rows: &[Row]) -> io::Result<()> {
-        write_sealed(to, &Line { key: key.to_owned(), rows }, seal).map(|_| ())
+    pub fn append(&mut self, key: &str, point: usize, rows: &[Row]) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let line = Line { key: key.to_owned(), point, rows };
+        let (_, length) = write_sealed(file, &line, self.seal)?;
+        if let Some(key) = number_of(key) {
+            self.add(key, point, (self.length, length));
+        }
+        self.length += length as u64;
+        Ok(())
+    }
+
+    /// Makes sure that the file is on its disk.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), File::sync_all)
     }
 }
 
-/// Writes a JSON object as a line with its checksum, and returns the checksum.
-fn write_sealed(to: &mut impl Write, object: &impl Serialize, seal: u128) -> io::Result<u128> {
+/// Writes a JSON object as a line with its checksum, and returns the checksum and the length of the line [B].
+fn write_sealed(
+    to: &mut impl Write,
+    object: &impl Serialize,
+    seal: u128,
+) -> io::Result<(u128, usize)> {
     let text = serde_json::to_string(object)?;
     let rest = text.strip_prefix('{').unwrap_or(&text);
     let sum = fnv1a_from(seal, rest.as_bytes());
     // One write: a process that is killed leaves no line that looks whole.
-    to.write_all(format!("{SEALED}{}\",{rest}\n", hex(sum)).as_bytes())?;
+    let line = format!("{SEALED}{}\",{rest}\n", hex(sum));
+    to.write_all(line.as_bytes())?;
     to.flush()?;
-    Ok(sum)
+    Ok((sum, line.len()))
 }
 
 /// Returns the checksum of a line and the object in it; `None` if the line is not as a sweep wrote it.
@@ -182,10 +267,11 @@ fn number_of(key: &str) -> Option<u128> {
     u128::from_str_radix(key, 16).ok()
 }
 
-/// Returns the key of a point's result: a hash of everything that the result depends on, namely the version of the program, the
-/// point's values and the whole scenario with its seed.
-pub fn key(point: &str, scenario: &Scenario) -> String {
-    let all = format!("{}|{point}|{scenario:?}", env!("CARGO_PKG_VERSION"));
+/// Returns the key of a point's result: a hash of everything that the result depends on, namely the version of the program and the
+/// whole scenario with its seed. If parameters are sampled, `sampled` says how often and from what, because the scenario has only the
+/// parameters as measured.
+pub fn key(scenario: &Scenario, sampled: Option<&str>) -> String {
+    let all = format!("{}|{sampled:?}|{scenario:?}", env!("CARGO_PKG_VERSION"));
     hex(fnv1a(all.as_bytes()))
 }
 
@@ -221,11 +307,16 @@ mod tests {
             "{{\"forebay\":\"{version}\",\"settings\":[],\"axes\":[],\"files\":{{}},\"first\":\"\"}}"
         );
         let settings: SweepSettings = serde_json::from_str(&text).expect("settings");
-        let mut bytes = Vec::new();
-        let seal = Journal::begin(&mut bytes, &settings).expect("memory");
-        for (key, rows) in points {
-            Journal::append(&mut bytes, seal, key, rows).expect("memory");
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        let copy = file.try_clone().expect("a second handle");
+        let mut journal = Journal::begin(copy, &settings, None).expect("a few bytes");
+        for (point, (key, rows)) in points.iter().enumerate() {
+            journal.append(key, point, rows).expect("a few bytes");
+            assert_eq!(journal.find(key, rows[0].len()).as_deref(), Some(*rows), "as written");
+            assert_eq!(journal.at(point, rows[0].len()).as_deref(), Some(*rows), "as written");
         }
+        let mut bytes = Vec::new();
+        file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("a readable file");
         bytes
     }
 
@@ -242,7 +333,8 @@ mod tests {
         let whole = written("1", &[("0a", &rows)]);
         let mut bytes = written("1", &[("0a", &rows), ("0b", &rows)]);
         bytes.truncate(bytes.len() - 5);
-        let JournalRead::Journal(journal, _, length) = read(&bytes) else { panic!("a journal") };
+        let JournalRead::Journal(journal, _) = read(&bytes) else { panic!("a journal") };
+        let length = journal.length();
         assert_eq!(journal.find("0a", 3).as_deref(), Some(&rows[..]));
         assert_eq!(journal.find("0a", 4), None, "another version had other columns");
         assert_eq!(journal.find("0b", 3), None);

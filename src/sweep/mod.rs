@@ -9,14 +9,16 @@ mod row;
 mod runner;
 mod selection;
 mod settings;
+mod shard;
 
-pub use columns::{header, rows};
+pub use columns::{header, point, rows};
 pub use distribution::{occupancy_header, occupancy_rows};
 pub use grid::{Grid, MOST_POINTS};
-pub use journal::{Journal, JournalRead, key};
+pub use journal::{Journal, JournalRead, ShardRecord, key};
 pub use row::{Cell, Row};
-pub use runner::{Finished, Plan, Start, run};
+pub use runner::{Draws, Finished, Plan, Start, run};
 pub use selection::Selection;
 #[cfg(test)]
 pub(crate) use settings::SCENARIO;
 pub use settings::SweepSettings;
+pub use shard::Shard;

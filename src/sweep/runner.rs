@@ -1,10 +1,13 @@
 //! Runs points on many threads: each replication of each point is one task.
 
-use super::{Grid, Row};
-use crate::report::{self, Outcome, Report, Unfinished};
+use super::{Grid, Row, Shard};
+use crate::profile::Profile;
+use crate::report::{self, Outcome, Predicted, Report, Unfinished};
 use crate::scenario::{Problems, Scenario};
-use crate::sim;
-use std::ops::ControlFlow;
+use crate::sim::{self, IdleCollectives};
+use crate::uncertainty;
+use std::iter::StepBy;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,15 +16,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Plan<'a> {
     /// The grid that point indices refer to.
     pub grid: &'a Grid,
+    /// The points to run.
+    pub shard: Shard,
     /// Returns what to do at a point. It is called when the point's turn comes, in the order of the grid, so that only points
     /// in progress are in memory and a large grid is not checked for minutes before its first row.
     pub start: &'a (dyn Fn(usize) -> Start + Sync),
+    /// Samples the parameters of each run from the uncertainty of measurements; `None` for replications with the parameters as measured.
+    pub draws: Option<&'a Draws<'a>>,
     /// Returns the rows of a point, given its report.
     pub rows: fn(&Grid, usize, &Report) -> Vec<Row>,
     /// Flag that ends the sweep early when it is raised.
     pub stop: &'a AtomicBool,
     /// Slot of each thread in which its current run reports progress; threads beyond the length report none.
     pub progress: &'a [sim::Progress],
+}
+
+type Sample<'a> = dyn Fn(usize, u64, u32) -> Result<(Scenario, Arc<Profile>), Problems> + Sync + 'a;
+
+/// Number of results of collectives up to which points share them: a sweep over many networks would gather them without end.
+const MOST_COLLECTIVES: usize = 256;
+
+/// Runs whose parameters are sampled.
+pub struct Draws<'a> {
+    /// Number of runs of each point.
+    pub runs: u32,
+    /// Returns the scenario of a run, given the index of its point, the point's seed and the number of the run, and the profile that it
+    /// is sampled from.
+    pub sample: &'a Sample<'a>,
 }
 
 /// What to do at a point.
@@ -34,7 +55,17 @@ pub enum Start {
         key: String,
     },
     /// Take these rows, which an earlier sweep has kept.
-    Kept(Vec<Row>),
+    Kept {
+        /// Key of the result in the journal.
+        key: String,
+        /// One row for each job.
+        rows: Vec<Row>,
+    },
+    /// Take the rows of the point before it that has the same scenario, which may still be running.
+    Same {
+        /// Key of the result of both.
+        key: String,
+    },
     /// Report that the scenario at the point has these problems.
     Invalid(Problems),
 }
@@ -49,7 +80,17 @@ pub enum Finished {
         rows: Vec<Row>,
     },
     /// An earlier sweep finished the point.
-    Kept(Vec<Row>),
+    Kept {
+        /// Key of the result in the journal.
+        key: String,
+        /// One row for each job.
+        rows: Vec<Row>,
+    },
+    /// The result is that of the point before it with this key.
+    Same {
+        /// Key of the result of both.
+        key: String,
+    },
     /// A replication of the point does not end.
     Unfinished(Unfinished),
     /// The scenario at the point has problems.
@@ -77,12 +118,19 @@ struct Point {
     index: usize,
     key: String,
     scenario: Box<Scenario>,
-    outcomes: Mutex<Vec<Option<Outcome>>>,
+    runs: Mutex<Vec<Option<Done>>>,
+}
+
+/// A finished run of a point.
+struct Done {
+    outcome: Outcome,
+    /// The scenario with sampled parameters, and by how much the run's steps are slower than simulated.
+    sampled: Option<(Scenario, f64)>,
 }
 
 /// Position of the next task in the sequence of all replications of all points.
 struct Cursor {
-    points: std::ops::Range<usize>,
+    points: StepBy<Range<usize>>,
     current: Option<(Arc<Point>, u32)>,
 }
 
@@ -94,12 +142,14 @@ pub fn run(
     mut tick: impl FnMut(),
     mut deliver: impl FnMut(usize, Finished) -> ControlFlow<()>,
 ) {
-    let cursor = Mutex::new(Cursor { points: 0..plan.grid.len(), current: None });
+    let collectives = Mutex::new(IdleCollectives::default());
+    let cursor = Mutex::new(Cursor { points: plan.shard.points(plan.grid.len()), current: None });
     let (sender, receiver) = mpsc::sync_channel(4 * pool.current_num_threads());
     pool.in_place_scope(|scope| {
         for thread in 0..pool.current_num_threads() {
             let (sender, cursor) = (sender.clone(), &cursor);
-            scope.spawn(move |_| work(plan, plan.progress.get(thread), cursor, &sender));
+            let shared = &collectives;
+            scope.spawn(move |_| work(plan, plan.progress.get(thread), (cursor, shared), &sender));
         }
         drop(sender);
         for progress in receiver {
@@ -120,7 +170,7 @@ pub fn run(
 fn work(
     plan: &Plan<'_>,
     progress: Option<&sim::Progress>,
-    cursor: &Mutex<Cursor>,
+    (cursor, collectives): (&Mutex<Cursor>, &Mutex<IdleCollectives>),
     sender: &SyncSender<Progress>,
 ) {
     while !plan.stop.load(Ordering::Relaxed) {
@@ -134,14 +184,17 @@ fn work(
             }
             None => return,
         };
-        let options = sim::Options { stop: Some(plan.stop), progress, ..sim::Options::default() };
-        let outcome = sim::run(&point.scenario, replication, &options);
+        let run = simulate(plan, progress, &shared(collectives), (&point, replication));
         progress.into_iter().for_each(sim::Progress::reset);
         // A run that was stopped is incomplete.
         if plan.stop.load(Ordering::Relaxed) || sender.send(Progress::Task).is_err() {
             return;
         }
-        if let Some(finished) = finish(plan, &point, replication, outcome)
+        let finished = match run {
+            Ok(run) => finish(plan, &point, replication, run),
+            Err(problems) => Some(Finished::Invalid(problems)),
+        };
+        if let Some(finished) = finished
             && sender.send(Progress::Point(point.index, finished)).is_err()
         {
             return;
@@ -149,23 +202,66 @@ fn work(
     }
 }
 
-/// Returns the result of a point if `outcome` is the last one missing, or if its run does not end; otherwise `None`.
-fn finish(plan: &Plan<'_>, point: &Point, replication: u32, outcome: Outcome) -> Option<Finished> {
-    let whole = match outcome.whole() {
-        Ok(whole) => whole,
+fn simulate(
+    plan: &Plan<'_>,
+    progress: Option<&sim::Progress>,
+    collectives: &IdleCollectives,
+    (point, number): (&Point, u32),
+) -> Result<Done, Problems> {
+    let collectives = Some(collectives);
+    let options =
+        sim::Options { stop: Some(plan.stop), progress, collectives, ..sim::Options::default() };
+    let Some(draws) = plan.draws else {
+        let outcome = sim::run(&point.scenario, number, &options);
+        return Ok(Done { outcome, sampled: None });
+    };
+    let seed = point.scenario.run.seed;
+    let (scenario, profile) = (draws.sample)(point.index, seed, number)?;
+    let outcome = sim::run(&scenario, number, &options);
+    let slowdown = uncertainty::slowdown(&profile, seed, number, outcome.makespan);
+    Ok(Done { outcome, sampled: Some((scenario, slowdown)) })
+}
+
+/// Returns the results of collectives that points share: a new collection when the present one has grown large.
+fn shared(collectives: &Mutex<IdleCollectives>) -> IdleCollectives {
+    let mut shared = lock(collectives);
+    if shared.len() > MOST_COLLECTIVES {
+        *shared = IdleCollectives::default();
+    }
+    shared.clone()
+}
+
+/// Returns the result of a point if `run` is the last one missing, or if it does not end; otherwise `None`.
+fn finish(plan: &Plan<'_>, point: &Point, number: u32, run: Done) -> Option<Finished> {
+    let outcome = match run.outcome.whole() {
+        Ok(outcome) => outcome,
         Err(unfinished) => return Some(Finished::Unfinished(unfinished)),
     };
-    let outcomes = keep(point, replication, whole)?;
-    let report = report::summarise(&point.scenario, &outcomes, 0.0);
-    let rows = (plan.rows)(plan.grid, point.index, &report);
+    let runs = keep(point, number, Done { outcome, ..run })?;
+    let rows = (plan.rows)(plan.grid, point.index, &report(point, runs));
     Some(Finished::Rows { key: point.key.clone(), rows })
+}
+
+fn report(point: &Point, runs: Vec<Done>) -> Report {
+    let (mut outcomes, mut predicted) = (Vec::new(), Vec::new());
+    for Done { outcome, sampled } in runs {
+        match sampled {
+            None => outcomes.push(outcome),
+            Some((scenario, slowdown)) => predicted.push(Predicted { scenario, outcome, slowdown }),
+        }
+    }
+    match predicted.is_empty() {
+        true => report::summarise(&point.scenario, &outcomes, 0.0),
+        false => report::predict(&point.scenario, &predicted, 0.0),
+    }
 }
 
 /// Returns the next task: the next replication of the current point, or else the first of the next point; `None` if none are
 /// left.
 fn next(plan: &Plan<'_>, cursor: &mut Cursor) -> Option<Next> {
+    let runs = |scenario: &Scenario| plan.draws.map_or(scenario.run.replications, |of| of.runs);
     if let Some((point, replication)) = &mut cursor.current
-        && *replication < point.scenario.run.replications
+        && *replication < runs(&point.scenario)
     {
         *replication += 1;
         return Some(Next::Run(Arc::clone(point), *replication - 1));
@@ -173,21 +269,24 @@ fn next(plan: &Plan<'_>, cursor: &mut Cursor) -> Option<Next> {
     let index = cursor.points.next()?;
     let (scenario, key) = match (plan.start)(index) {
         Start::Run { scenario, key } => (scenario, key),
-        Start::Kept(rows) => return Some(Next::Tell(index, Finished::Kept(rows))),
+        Start::Kept { key, rows } => {
+            return Some(Next::Tell(index, Finished::Kept { key, rows }));
+        }
+        Start::Same { key } => return Some(Next::Tell(index, Finished::Same { key })),
         Start::Invalid(problems) => return Some(Next::Tell(index, Finished::Invalid(problems))),
     };
-    let outcomes = (0..scenario.run.replications).map(|_| None).collect();
-    let point = Arc::new(Point { index, key, scenario, outcomes: Mutex::new(outcomes) });
+    let missing = (0..runs(&scenario)).map(|_| None).collect();
+    let point = Arc::new(Point { index, key, scenario, runs: Mutex::new(missing) });
     cursor.current = Some((Arc::clone(&point), 1));
     Some(Next::Run(point, 0))
 }
 
-/// Stores an outcome; returns all outcomes of the point if this was the last one missing.
-fn keep(point: &Point, replication: u32, outcome: Outcome) -> Option<Vec<Outcome>> {
-    let mut outcomes = lock(&point.outcomes);
-    *outcomes.get_mut(replication as usize)? = Some(outcome);
-    if outcomes.iter().all(Option::is_some) {
-        return Some(outcomes.drain(..).flatten().collect());
+/// Stores a run; returns all runs of the point if this was the last one missing.
+fn keep(point: &Point, number: u32, run: Done) -> Option<Vec<Done>> {
+    let mut runs = lock(&point.runs);
+    *runs.get_mut(number as usize)? = Some(run);
+    if runs.iter().all(Option::is_some) {
+        return Some(runs.drain(..).flatten().collect());
     }
     None
 }

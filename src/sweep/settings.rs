@@ -23,18 +23,23 @@ pub struct SweepSettings {
     axes: Vec<(String, Vec<String>)>,
     /// Hash of the content of each file that the scenario names.
     files: BTreeMap<String, String>,
+    /// Number of runs of each point whose parameters are sampled, if they are.
+    #[serde(default)]
+    sampled: Option<u32>,
     /// Key of the first point's result, which depends on everything else.
     first: String,
 }
 
 impl SweepSettings {
     /// Returns the settings of a sweep over `grid`, whose first point is `scenario` after this number of `overrides` and those of the
-    /// grid; `files` are the names and contents of the files that the scenario names.
+    /// grid; `files` are the names and contents of the files that the scenario names; `sampled` is the number of runs of each point
+    /// whose parameters are sampled, if they are.
     pub fn new(
         grid: &Grid,
         scenario: &Scenario,
         overrides: usize,
         files: &[(String, Vec<u8>)],
+        sampled: Option<u32>,
     ) -> SweepSettings {
         let axes = grid.axes().map(|(key, values)| (key, shortened(values))).collect();
         let hash = |(name, bytes): &(String, Vec<u8>)| (name.clone(), hex(fnv1a(bytes)));
@@ -44,7 +49,8 @@ impl SweepSettings {
             settings: scenario.origins.settings_before(overrides),
             axes,
             files: files.iter().map(hash).collect(),
-            first: key("", scenario),
+            sampled,
+            first: key(scenario, None),
         }
     }
 
@@ -59,6 +65,10 @@ impl SweepSettings {
             differ("the version of forebay".into(), self.forebay.clone(), now.forebay.clone());
         }
         let not_set = || "not set".to_owned();
+        if self.sampled != now.sampled {
+            let words = |of: Option<u32>| of.map_or_else(not_set, |runs| runs.to_string());
+            differ("`--uncertainty`".into(), words(self.sampled), words(now.sampled));
+        }
         for (key, [before, now]) in
             pairs([self, now].map(|of| of.settings.iter().map(|of| (&of.key, of.value.clone()))))
         {
@@ -91,7 +101,7 @@ impl SweepSettings {
             };
             differ(file.clone(), words(before), words(after));
         }
-        let else_equal = self.forebay == now.forebay
+        let else_equal = (&self.forebay, self.sampled) == (&now.forebay, now.sampled)
             && (&self.settings, &self.axes, &self.files) == (&now.settings, &now.axes, &now.files);
         if else_equal && self.first != now.first {
             differ("the result of the first point".into(), self.first.clone(), now.first.clone());
@@ -146,7 +156,7 @@ mod tests {
         let grid = Grid::new(axes.expect("valid values")).expect("few points");
         let first = file.resolve(&grid.overrides(0)).unwrap_or_else(|error| panic!("{error}"));
         let file = |(name, text): &(&str, &str)| ((*name).to_owned(), text.as_bytes().to_vec());
-        SweepSettings::new(&grid, &first, 0, &files.iter().map(file).collect::<Vec<_>>())
+        SweepSettings::new(&grid, &first, 0, &files.iter().map(file).collect::<Vec<_>>(), None)
     }
 
     #[test]

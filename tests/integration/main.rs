@@ -102,6 +102,7 @@ mod scenarios;
 mod seeks;
 mod servers;
 mod service;
+mod shards;
 mod signals;
 mod split_launches;
 mod split_learners;

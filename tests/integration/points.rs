@@ -165,3 +165,100 @@ fn ranges_that_mean_nothing_are_refused_at_their_place() {
         assert!(said.contains(words) && said.contains("s.toml:"), "{lines}: {said}");
     }
 }
+
+#[test]
+fn points_with_the_same_scenario_are_run_once_and_have_a_row_each() {
+    // System: the same time written in three ways, and two other values. Expectation: a row for each, with the value as written, on
+    // standard output and in a file. That they are run once is tested in `commands::sweep`.
+    let place = with_sweep(
+        "\"job.loader.tf-queue.decode\" = [\"4 ms\", \"2 ms\", \"4000 us\", \"0.004 s\", \"3 ms\"]",
+    );
+    let found = rows(&place, &[]);
+    assert_eq!(values(&found, 1).concat(), ["4 ms", "2 ms", "4000 us", "0.004 s", "3 ms"]);
+    assert_eq!(found[1][1..], found[3][1..]);
+    assert_eq!(found[1][1..], found[4][1..]);
+    assert_ne!(found[1][1..], found[2][1..]);
+    for threads in ["1", "2"] {
+        let to = format!("rows-{threads}.csv");
+        place
+            .forebay(&[
+                "sweep",
+                "s.toml",
+                "--columns",
+                "step_time",
+                "--threads",
+                threads,
+                "--output",
+                &to,
+            ])
+            .assert()
+            .success();
+        let text = String::from_utf8_lossy(&place.read(&to)).into_owned();
+        let expected: Vec<String> = found.iter().map(|row| row.join(",")).collect();
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{threads} threads");
+    }
+}
+
+#[test]
+fn a_sweep_with_uncertainty_has_the_intervals_of_runs_with_uncertainty() {
+    // System: decoding with a calibrated cost, at two batch sizes. Expectation: the ends of step time's interval at each point are those
+    // that `run --uncertainty` gives for it; the same in two shards.
+    let place = Place::new();
+    let scenario = crate::runs::repository("scenarios/calibrated-loader.toml");
+    let scenario = scenario.to_str().expect("a path");
+    let sweep = [
+        "sweep",
+        scenario,
+        "--vary",
+        "job.batch=[16, 32]",
+        "--vary",
+        "job.loader.tf-queue.threads=[2]",
+        "--set",
+        "run.steps=60",
+        "--set",
+        "run.warm_up=10",
+        "--uncertainty",
+        "20",
+    ];
+    let columns = ["--columns", "step_time", "--format", "json"];
+    let out = place.forebay(&[&sweep[..], &columns].concat()).assert().success();
+    let rows: serde_json::Value = serde_json::from_slice(&out.get_output().stdout).expect("JSON");
+    for (row, batch) in rows.as_array().expect("rows").iter().zip(["16", "32"]) {
+        let batch = format!("job.batch={batch}");
+        let run = [
+            "run",
+            scenario,
+            "--set",
+            &batch,
+            "--set",
+            "run.steps=60",
+            "--set",
+            "run.warm_up=10",
+            "--uncertainty",
+            "20",
+            "--format",
+            "json",
+        ];
+        let out = place.forebay(&run).assert().success();
+        let report: serde_json::Value =
+            serde_json::from_slice(&out.get_output().stdout).expect("JSON");
+        let step = &report["jobs"][0]["step_time"];
+        assert_eq!(row["step_time"], step["mean"], "{step}");
+        assert_eq!(
+            [&row["step_time_lo"], &row["step_time_hi"]],
+            [&step["prediction90"][0], &step["prediction90"][1]]
+        );
+        assert!(row["step_time_lo"].as_f64() < row["step_time_hi"].as_f64(), "{row}");
+    }
+    for shard in ["1/2", "2/2"] {
+        place
+            .forebay(&[&sweep[..], &["--shard", shard, "--output", "d"]].concat())
+            .assert()
+            .success();
+    }
+    let joined =
+        place.forebay(&[&["sweep", "--collect", "d"][..], &columns].concat()).assert().success();
+    assert_eq!(joined.get_output().stdout, out.get_output().stdout);
+    let place = Place::new();
+    assert!(refused(&place, &["--uncertainty", "20"]).contains("the scenario names no profile"));
+}

@@ -8,6 +8,7 @@
 #
 # 1. A sweep that is killed at a random moment by SIGHUP, SIGTERM or SIGKILL and then resumed gives the bytes of one
 #    that was never interrupted, ROUNDS times; so do sweeps that are killed again while they resume.
+#    The same of the two shards of a sweep, of which each attempt may have a second one beside it.
 # 2. A sweep whose disk (a tmpfs of 128 KiB in a mount namespace of its own: needs root or user namespaces) fills reports the
 #    kept points, and resumes when there is space.
 # 3. A sweep of another user (needs root) who loses the directory during the run reports the kept points, and resumes when
@@ -109,6 +110,37 @@ while [ $round -lt "$rounds" ]; do
     round=$((round + 1))
 done
 echo "killed: $rounds sweeps, $kills kills, the same bytes each time"
+
+# Starts an attempt at shard $1, which is killed at a random moment of its first $2 ms.
+attempt() {
+    timeout -s KILL "$(printf '0.%03d' $((1 + $(random "$2"))))" "$program" sweep s.toml -q --shard "$1/2" -o d 2>> said ||
+        [ $? -eq 137 ] || fail "an attempt at a shard: $(cat said)"
+}
+
+"$program" sweep s.toml -q --columns all -o all.csv
+round=0
+while [ $round -lt "$rounds" ]; do
+    rm -rf d rows.csv said
+    for shard in 1 2; do
+        attempt $shard $limit &
+        attempt $shard $limit &
+        wait
+        attempt $shard $limit
+    done
+    # Two attempts at once, of which neither is killed.
+    for shard in 1 2; do
+        "$program" sweep s.toml -q --shard $shard/2 -o d &
+        other=$!
+        "$program" sweep s.toml -q --shard $shard/2 -o d
+        wait $other
+    done
+    "$program" sweep --collect d -q --columns all -o rows.csv
+    cmp all.csv rows.csv || fail "round $round: other bytes"
+    [ "$(ls d | tr '\n' ' ')" = 'shard-1-of-2.rows shard-2-of-2.rows ' ] || fail "round $round left $(ls d)"
+    round=$((round + 1))
+done
+rm -rf d all.csv rows.csv
+echo "killed: attempts at shards in $rounds rounds, the same bytes each time"
 
 mkdir full
 # shellcheck disable=SC2016

@@ -42,13 +42,15 @@ const FEW_STEPS: i64 = 40;
 const BUILT_FIRST: &str = "cargo run --release --locked -- ";
 
 /// What commands may need that not every machine with Rust has, or that a test must not do.
-pub(super) const REASONS: [&str; 9] = [
+pub(super) const REASONS: [&str; 10] = [
     "needs-gpu",
     "needs-pytorch",
     "needs-docker",
     "needs-apptainer",
     "needs-spack",
     "needs-network",
+    // Commands of a batch system.
+    "needs-cluster",
     // Build, install or test the program.
     "builds",
     // Measure the machine for minutes.

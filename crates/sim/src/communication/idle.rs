@@ -162,6 +162,19 @@ pub(super) struct KnownTopology {
 }
 
 impl IdleCollectives {
+    /// Returns the number of results and topologies.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.results.len() + known.topologies.len()
+    }
+
+    /// Returns whether no collective has been simulated.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Returns the topology of `members`, whose routes in `network` are `ways`.
     pub(super) fn topology(
         &self,

@@ -1,9 +1,9 @@
 //! The rows of a sweep: written in the order of the grid, and kept if the sweep is interrupted.
 
-use super::Failure;
-use super::output::{self, Pending};
-use super::sweep_journal::{UNFINISHED, journal_of};
+use super::journal::{UNFINISHED, journal_of};
 use crate::cli::RowFormat;
+use crate::commands::Failure;
+use crate::commands::output::{self, Pending};
 use crate::input::shown;
 use crate::sweep::{Cell, Row, Selection};
 use std::collections::BTreeMap;
@@ -26,23 +26,34 @@ pub(super) struct Output {
 }
 
 /// Standard output, or a file that is being written.
-enum Target {
+pub(super) enum Target {
     Stdout,
     File(PathBuf, Pending),
 }
 
+impl Target {
+    /// Returns standard output, or a file of a sweep with a journal, whose lock keeps other sweeps away: the temporary file of a killed
+    /// one is replaced.
+    pub(super) fn kept(path: Option<&Path>) -> Result<Target, Failure> {
+        let file =
+            |path: &Path| Ok(Target::File(path.to_owned(), Pending::create_as(path, UNFINISHED)?));
+        path.map_or(Ok(Target::Stdout), file)
+    }
+
+    /// Returns standard output, or a file to which others may write at the same time.
+    pub(super) fn shared(path: Option<&Path>) -> Result<Target, Failure> {
+        let file = |path: &Path| Ok(Target::File(path.to_owned(), Pending::create(path)?));
+        path.map_or(Ok(Target::Stdout), file)
+    }
+}
+
 impl Output {
-    /// Starts writing to `path` or standard output.
+    /// Starts writing to `target`.
     pub(super) fn create(
-        path: Option<&Path>,
+        target: Target,
         format: RowFormat,
         (header, selection): (&[String], Selection),
     ) -> Result<Output, Failure> {
-        let target = match path {
-            None => Target::Stdout,
-            // A killed sweep's temporary file is replaced: the journal's lock keeps other sweeps away.
-            Some(path) => Target::File(path.to_owned(), Pending::create_as(path, UNFINISHED)?),
-        };
         let header = selection.of(header);
         let (waiting, next, points, rows) = (BTreeMap::new(), 0, 0, 0);
         let mut out = Output { target, format, header, selection, waiting, next, points, rows };
@@ -73,7 +84,7 @@ impl Output {
         let done = self.points;
         let kept = match self.target {
             Target::Stdout => format!("{done} of {points} points were written"),
-            Target::File(path, _) if done == 0 => {
+            Target::File(path, _) if done == 0 && points > 0 => {
                 format!("no point was finished, and {} is as it was", shown(&path))
             }
             Target::File(path, _) if done < points && path.is_file() => {

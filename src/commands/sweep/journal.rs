@@ -1,7 +1,7 @@
 //! The journal of a sweep: a file beside the output that holds finished points, and whose lock keeps other sweeps from the same
 //! output.
 
-use super::{Failure, output};
+use crate::commands::{Failure, output};
 use crate::input::shown;
 use crate::sweep::{Journal, JournalRead, Row, SweepSettings};
 use rustix::fs::OFlags;
@@ -24,10 +24,7 @@ pub(super) enum Earlier {
 /// The journal file, locked, so that no other sweep writes to the same output.
 pub(super) struct JournalFile {
     path: PathBuf,
-    file: File,
-    points: usize,
-    /// Checksum of the first line.
-    seal: u128,
+    journal: Journal,
 }
 
 /// Returns the path of the journal of a sweep to `output`.
@@ -60,30 +57,37 @@ impl JournalFile {
         let path = journal_of(output)?;
         let file = lock(output, &path)?;
         let unreadable = |error| Failure::unreadable(&path, &error);
-        let found = Journal::read(file.try_clone().map_err(unreadable)?).map_err(unreadable)?;
-        let kept = kept(&path, found, wanted, settings)?;
-        let mut journal = JournalFile { path, file, points: 0, seal: 0 };
-        let begun = match &kept {
+        let read = || Journal::read(file.try_clone()?);
+        let kept = kept(&path, read().map_err(unreadable)?, wanted, settings)?;
+        let begun = match kept {
             // A last line that was cut off goes.
-            Some((earlier, length)) => {
-                (journal.points, journal.seal) = (earlier.len(), earlier.seal());
-                journal.file.set_len(*length)
-            }
-            None => journal.file.set_len(0).and_then(|()| {
-                journal.seal = Journal::begin(&mut journal.file, settings)?;
-                Ok(())
+            Some(earlier) => file.set_len(earlier.length()).and_then(|()| {
+                // The file is read twice: one journal grows while points of the other are taken.
+                match read()? {
+                    JournalRead::Journal(journal, _) => Ok((journal, earlier)),
+                    _ => Err(io::Error::other("it changed while it was read")),
+                }
+            }),
+            None => file.set_len(0).and_then(|()| {
+                let journal = Journal::begin(file.try_clone()?, settings, None)?;
+                Ok((journal, Journal::default()))
             }),
         };
-        begun.map_err(|error| Failure::unwritable(&journal.path, &error))?;
-        Ok((journal, kept.map(|(earlier, _)| earlier).unwrap_or_default()))
+        match begun {
+            Ok((journal, earlier)) => Ok((JournalFile { path, journal }, earlier)),
+            Err(error) => Err(Failure::unwritable(&path, &error)),
+        }
     }
 
-    /// Appends the rows of a point.
-    pub(super) fn append(&mut self, key: &str, rows: &[Row]) -> Result<(), Failure> {
-        let written = Journal::append(&mut self.file, self.seal, key, rows);
-        written.map_err(|error| Failure::unwritable(&self.path, &error))?;
-        self.points += 1;
-        Ok(())
+    /// Appends the rows of the grid's point `point`.
+    pub(super) fn append(&mut self, key: &str, point: usize, rows: &[Row]) -> Result<(), Failure> {
+        let written = self.journal.append(key, point, rows);
+        written.map_err(|error| Failure::unwritable(&self.path, &error))
+    }
+
+    /// Returns the finished points.
+    pub(super) fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// Returns the message about what remains if the sweep ends now.
@@ -91,7 +95,7 @@ impl JournalFile {
         if self.is_empty() {
             return "no point was finished".to_owned();
         }
-        let (path, points) = (shown(&self.path), points_of(self.points));
+        let (path, points) = (shown(&self.path), points_of(self.journal.len()));
         format!("{points} kept in {path}; --resume goes on with them")
     }
 
@@ -103,7 +107,7 @@ impl JournalFile {
 
     /// Returns whether the journal has no point.
     pub(super) fn is_empty(&self) -> bool {
-        self.points == 0
+        self.journal.is_empty()
     }
 
     /// Removes the journal, because all its rows are in the output.
@@ -132,14 +136,13 @@ fn points_of(points: usize) -> String {
     }
 }
 
-/// Returns the journal at `path` to continue, with the length of its whole lines [B]; `None` if a new one is to be begun. Returns an
-/// error if a journal would be discarded that is not to be, or cannot be continued, or if no sweep wrote the file.
+/// Returns the journal at `path` to continue; `None` if a new one is to be begun. Returns an error if a journal would be discarded that is not to be, or cannot be continued, or if no sweep wrote the file.
 fn kept(
     path: &Path,
     found: JournalRead,
     wanted: Earlier,
     settings: &SweepSettings,
-) -> Result<Option<(Journal, u64)>, Failure> {
+) -> Result<Option<Journal>, Failure> {
     let place = shown(path);
     let refuse = |what: String| Err(Failure::Input(format!("cannot sweep: {what}")));
     let anew = "write --force to discard its points and begin anew";
@@ -162,9 +165,9 @@ fn kept(
                 "{place} holds finished points of an interrupted sweep ({points} points); write --resume to continue with these points, or --force to discard them"
             ))
         }
-        (JournalRead::Journal(journal, earlier, length), Earlier::Resume) => {
+        (JournalRead::Journal(journal, earlier), Earlier::Resume) => {
             match earlier.differences(settings) {
-                None => Ok(Some((journal, length))),
+                None => Ok(Some(journal)),
                 Some(_) if journal.is_empty() => Ok(None),
                 Some(differences) => refuse(format!(
                     "--resume would lose the finished points in {place}, which are of other settings: {differences}; resume with the earlier settings, name another --output, or write --force to discard these points"
