@@ -8,7 +8,7 @@
 #
 # Needs Rust with rustup, which brings the C library (musl) and the linker. Prints where the file is. Further arguments
 # go to `cargo build`. A static program cannot open CUDA's libraries: `calibrate` and `live` on GPUs need the
-# dynamic build.
+# dynamic build; and it has no Parquet, whose compression is compiled by a C compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

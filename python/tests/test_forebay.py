@@ -99,6 +99,37 @@ class Runs(unittest.TestCase):
         points = [(row["job.batch"], row["job.loader.tf-queue.threads"], row["run.seed"]) for row in rows]
         self.assertEqual(points, [(batch, threads, 1) for batch in (8, 9, 10) for threads in (1, 8)])
 
+    def test_parquet_rows_are_read_by_pandas_and_duckdb_with_their_units(self):
+        try:
+            import duckdb
+            import pandas
+            import pyarrow.parquet
+        except ImportError as error:
+            self.skipTest(f"{error.name} is not installed")
+        path = str(self.scenario.with_name("rows.parquet"))
+        command = [forebay.executable(), "sweep", str(self.scenario), "--columns", "all", "--format", "parquet", "--output", path]
+        bandwidth = """--vary=storage.nas.file-server.bandwidth=["1 GB/s", "500 MB/s"]"""
+        subprocess.run([*command, "--quiet", bandwidth], check=True)
+        expected = forebay.sweep(self.scenario, columns="all", vary={"storage.nas.file-server.bandwidth": ["1 GB/s", "500 MB/s"]})
+        table = pandas.read_parquet(path)
+        self.assertEqual(list(table.columns), list(expected[0]))
+        for name in expected[0]:
+            values = [row[name] for row in expected]
+            if name.endswith(".bandwidth"):
+                values = [{"1 GB/s": 1e9, "500 MB/s": 5e8}[value] for value in values]
+            found = [None if pandas.isna(value) else value for value in table[name]]
+            self.assertEqual(found, values, name)
+        mean = duckdb.sql(f"select job, avg(step_time), max(\"storage.nas.file-server.bandwidth\") from '{path}' group by job").fetchall()
+        self.assertEqual(mean[0][0::2], ("resnet", 1e9))
+        self.assertAlmostEqual(mean[0][1], table["step_time"].mean())
+        schema = pyarrow.parquet.read_schema(path)
+        units = {name: (schema.field(name).metadata or {}).get(b"unit", b"").decode() for name in schema.names}
+        self.assertEqual(units["step_time"], "s")
+        self.assertEqual(units["storage.nas.file-server.bandwidth"], "B/s")
+        self.assertEqual(units["job"], "")
+        compression = pyarrow.parquet.ParquetFile(path).metadata.row_group(0).column(0).compression
+        self.assertEqual(compression, "ZSTD")
+
     def test_an_unknown_key_is_refused_with_the_message_of_the_program(self):
         with self.assertRaises(forebay.ForebayError) as refused:
             forebay.run(self.scenario, {"job.btch": 8})

@@ -18,6 +18,8 @@ pub enum RowFormat {
     Csv,
     /// An array of objects
     Json,
+    /// Parquet, compressed, with the units of columns; quantities in SI units
+    Parquet,
 }
 
 /// Background colour of figures.

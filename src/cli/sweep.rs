@@ -16,7 +16,7 @@ Examples:
   forebay sweep mine.toml --vary 'storage.nfs.file-server.bandwidth=[\"1 GB/s\", \"2 GB/s\"]'
   forebay sweep scenarios/fletcher-lenet.toml --columns step_time,stalls
   forebay sweep mine.toml --slurm --submit --output shards
-  forebay sweep --collect shards --output rows.csv
+  forebay sweep --collect shards --output rows.parquet --format parquet
 
 Rows come in the order of the grid, the last key of [sweep] fastest, and are the same whatever \
 the number of threads. With --output, finished points are kept in FILE.partial until all are done; \

@@ -1,5 +1,6 @@
 //! Rows, and how CSV and JSON represent their cells.
 
+use crate::scenario::Value;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -33,6 +34,15 @@ impl Cell {
         let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
         let number = text.parse::<f64>().is_ok();
         if formula && !number { format!("'{text}") } else { text }
+    }
+
+    /// Returns the number of the cell, a quantity in SI units; `None` for other texts.
+    pub fn si(&self) -> Option<f64> {
+        match self {
+            Cell::Number(value) => Some(*value),
+            Cell::Text(text) => Value::from(text.as_str()).as_f64(),
+            Cell::Empty => None,
+        }
     }
 
     /// Returns the cell for JSON.

@@ -43,7 +43,7 @@ fn names(place: &Place) -> Vec<String> {
 #[test]
 fn joined_shards_are_the_bytes_of_an_undivided_sweep() {
     let place = Place::new();
-    let expected = ["csv", "json"].map(|format| (format, undivided(&place, format)));
+    let expected = ["csv", "json", "parquet"].map(|format| (format, undivided(&place, format)));
     for count in [1, 3, 7] {
         for number in (1..=count).rev() {
             make(&place, &format!("{number}/{count}"));

@@ -24,12 +24,12 @@ pub(super) fn execute(sweep: &cli::Sweep, directory: &Path, quiet: bool) -> Resu
     paths.reads_all("a shard", files).check()?;
     open_many(found.len());
     let shards = Shards::read(directory)?;
-    let ShardRecord { points, keys, header, .. } = &shards.record;
+    let ShardRecord { points, keys, header, units, .. } = &shards.record;
     let selection = Selection::new(header, *keys, &sweep.columns)
         .map_err(|error| Failure::Input(format!("cannot sweep: {error}")))?;
     shards.check(directory)?;
     let target = Target::shared(to)?;
-    let mut out = Output::create(target, sweep.format, (header, selection))?;
+    let mut out = Output::create(target, sweep.format, (header, selection), units)?;
     let mut short = Short::new(header);
     for index in 0..*points {
         let number = Shard::of_point(index, shards.record.shard.count()) + 1;

@@ -4,6 +4,8 @@ mod collect;
 mod journal;
 mod keeper;
 mod output;
+#[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
+mod parquet;
 mod shard;
 mod slurm;
 
@@ -87,7 +89,7 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
         false => {
             let to = sweep.output.as_deref();
             let target = Target::kept(to)?;
-            Some(Output::create(target, sweep.format, (&header, selection))?)
+            Some(Output::create(target, sweep.format, (&header, selection), &grid.units())?)
         }
     };
     let begun = keeper.finds().then(Mutex::default);

@@ -1,19 +1,21 @@
 //! The rows of a sweep: written in the order of the grid, and kept if the sweep is interrupted.
 
 use super::journal::{UNFINISHED, journal_of};
+use super::parquet::{Columns, ParquetRows};
 use crate::cli::RowFormat;
 use crate::commands::Failure;
-use crate::commands::output::{self, Pending};
+use crate::commands::output::Pending;
 use crate::input::shown;
 use crate::sweep::{Cell, Row, Selection};
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Writes rows to a file or to standard output.
 pub(super) struct Output {
-    target: Target,
-    format: RowFormat,
+    body: Body,
+    /// The file that is written; `None` for standard output.
+    path: Option<PathBuf>,
     /// Names of the written columns. The journal keeps all columns, so that a resumed sweep can select other ones.
     header: Vec<String>,
     selection: Selection,
@@ -23,6 +25,12 @@ pub(super) struct Output {
     next: usize,
     points: usize,
     rows: usize,
+}
+
+/// Rows as text, line by line, or as Parquet, thousands of rows at a time.
+enum Body {
+    Text(RowFormat, Target),
+    Parquet(Box<ParquetRows<Target>>),
 }
 
 /// Standard output, or a file that is being written.
@@ -47,16 +55,44 @@ impl Target {
     }
 }
 
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Target::Stdout => io::stdout().lock().write(bytes),
+            Target::File(_, pending) => pending.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Target::Stdout => io::stdout().lock().flush(),
+            Target::File(_, pending) => pending.flush(),
+        }
+    }
+}
+
 impl Output {
-    /// Starts writing to `target`.
+    /// Starts writing to `target`; `units` are those of the swept keys' numbers.
     pub(super) fn create(
         target: Target,
         format: RowFormat,
         (header, selection): (&[String], Selection),
+        units: &[Option<String>],
     ) -> Result<Output, Failure> {
+        let path = match &target {
+            Target::Stdout => None,
+            Target::File(path, _) => Some(path.clone()),
+        };
         let header = selection.of(header);
+        let body = match format {
+            RowFormat::Csv | RowFormat::Json => Body::Text(format, target),
+            RowFormat::Parquet => {
+                let rows = ParquetRows::begin(target, Columns::new(&header, units));
+                Body::Parquet(Box::new(rows.map_err(|error| unwritable(path.as_deref(), &error))?))
+            }
+        };
         let (waiting, next, points, rows) = (BTreeMap::new(), 0, 0, 0);
-        let mut out = Output { target, format, header, selection, waiting, next, points, rows };
+        let mut out = Output { body, path, header, selection, waiting, next, points, rows };
         out.begin()?;
         Ok(out)
     }
@@ -78,11 +114,16 @@ impl Output {
         for rows in std::mem::take(&mut self.waiting).into_values() {
             self.write_rows(&rows)?;
         }
-        if self.format == RowFormat::Json {
+        if let Body::Text(RowFormat::Json, _) = self.body {
             self.write(if self.rows == 0 { b"[]\n" } else { b"\n]\n" })?;
         }
         let done = self.points;
-        let kept = match self.target {
+        let path = self.path.as_deref();
+        let target = match self.body {
+            Body::Text(_, target) => target,
+            Body::Parquet(rows) => rows.finish().map_err(|error| unwritable(path, &error))?,
+        };
+        let kept = match target {
             Target::Stdout => format!("{done} of {points} points were written"),
             Target::File(path, _) if done == 0 && points > 0 => {
                 format!("no point was finished, and {} is as it was", shown(&path))
@@ -102,28 +143,30 @@ impl Output {
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        match self.format {
-            RowFormat::Csv => {
-                let line = csv_line(self.header.iter().map(String::as_str));
-                self.write(&line)
-            }
-            RowFormat::Json => Ok(()),
+        if let Body::Text(RowFormat::Csv, _) = self.body {
+            let line = csv_line(self.header.iter().map(String::as_str));
+            return self.write(&line);
         }
+        Ok(())
     }
 
     fn write_rows(&mut self, rows: &[Row]) -> Result<(), Failure> {
         self.points += 1;
         let mut bytes = Vec::new();
         for row in rows {
-            let row = &self.selection.of(row);
-            match self.format {
-                RowFormat::Csv => {
+            let row = self.selection.of(row);
+            match &mut self.body {
+                Body::Text(RowFormat::Json, _) => {
+                    bytes.extend(if self.rows == 0 { "[\n" } else { ",\n" }.bytes());
+                    bytes.extend(json_object(&self.header, &row).bytes());
+                }
+                Body::Text(..) => {
                     let cells: Vec<String> = row.iter().map(Cell::to_csv).collect();
                     bytes.extend(csv_line(cells.iter().map(String::as_str)));
                 }
-                RowFormat::Json => {
-                    bytes.extend(if self.rows == 0 { "[\n" } else { ",\n" }.bytes());
-                    bytes.extend(json_object(&self.header, row).bytes());
+                Body::Parquet(rows) => {
+                    let put = rows.put(&row);
+                    put.map_err(|error| unwritable(self.path.as_deref(), &error))?;
                 }
             }
             self.rows += 1;
@@ -132,13 +175,19 @@ impl Output {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        match &mut self.target {
-            Target::Stdout => output::stdout(bytes),
-            Target::File(path, pending) => {
-                pending.write_all(bytes).map_err(|error| Failure::unwritable(path, &error))
-            }
+        let Body::Text(_, target) = &mut self.body else { return Ok(()) };
+        let mut written = target.write_all(bytes);
+        if let Target::Stdout = target {
+            // Rows are seen as they come.
+            written = written.and_then(|()| target.flush());
         }
+        written.map_err(|error| unwritable(self.path.as_deref(), &error))
     }
+}
+
+/// Returns the failure that the output, a file or standard output, cannot be written.
+fn unwritable(path: Option<&Path>, error: &io::Error) -> Failure {
+    path.map_or_else(|| Failure::stdout(error), |path| Failure::unwritable(path, error))
 }
 
 /// Formats cells as a line of CSV.
