@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
+from . import _shards
 from ._program import ArgumentError, ForebayError, executable, output, parsed, path_text
 from ._toml import setting
 
@@ -77,7 +78,11 @@ def sweep(
     vary: Optional[Mapping[str, Iterable[Any]]] = None,
     columns: Union[str, Iterable[str], None] = None,
     profile: Optional[Scenario] = None,
+    uncertainty: Optional[int] = None,
     threads: Optional[int] = None,
+    executor: Any = None,
+    shards: int = 16,
+    directory: Optional[Scenario] = None,
     **more: Any,
 ) -> list[dict[str, Any]]:
     """Simulate every point of a grid and return its rows, in the order of the grid.
@@ -90,12 +95,27 @@ def sweep(
     A row has the values of the swept keys, the job's name and its figures; ``columns`` names the figures, as a list or
     as ``"all"``. ``overrides`` and keyword arguments change keys of the scenario at every point, as in :func:`run`.
 
+    With an ``executor``, the points are cut into ``shards`` equal parts, each of which is a task of it: that of
+    ``concurrent.futures``, of Dask (``client.get_executor()``), of ``mpi4py.futures``, Ray, Parsl or submitit. Each task starts
+    the program of its own node, with one thread unless ``threads`` says more, and writes below ``directory``, which all nodes must
+    see: by default a new one in the working directory. The shard of a lost worker is run again. After a failure, the same call
+    with the same ``directory`` goes on with finished points.
+
+    ``uncertainty`` is the number of runs of each point in place of replications, each with parameters sampled from the profile.
+
     Raises :class:`ForebayError` with the program's message where the scenario or an override is wrong.
     """
     if columns is not None and not isinstance(columns, str):
         columns = ",".join(_texts("columns", columns))
-    options = {"columns": columns, "profile": profile, "threads": threads}
+    options = {"columns": columns, "profile": profile, "uncertainty": uncertainty, "threads": threads}
     axes = [f"--vary={setting(key, list(_each(key, values)))}" for key, values in _items("vary", vary)]
+    if executor is not None:
+        chosen = [] if columns is None else [f"--columns={columns}"]
+        absolute = None if profile is None else os.path.abspath(path_text(profile))
+        options = {"profile": absolute, "uncertainty": uncertainty, "threads": threads or 1}
+        arguments = [*axes, *_arguments(os.path.abspath(path_text(scenario)), options, overrides, more)]
+        collected: list[dict[str, Any]] = parsed(_shards.collected(executor, shards, directory, arguments, chosen))
+        return collected
     rows, said = output(["sweep", "--format=json", *axes, *_arguments(scenario, options, overrides, more)])
     if said:
         warnings.warn(said, ForebayWarning, stacklevel=2)

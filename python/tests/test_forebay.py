@@ -10,10 +10,12 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from concurrent import futures
 from pathlib import Path
 from unittest import mock
 
 import forebay
+from forebay import _shards
 from forebay._toml import setting
 
 SCENARIO = """
@@ -44,6 +46,25 @@ model.step = "20 ms"
 "job.batch" = [16, 32]
 "job.loader.tf-queue.threads" = [1, 8]
 """
+
+
+class Losing(futures.Executor):
+    """An executor that loses the first tasks, as one does whose workers are killed, but not those of one shard."""
+
+    def __init__(self, lost, keep=None):
+        self.lost, self.keep, self.tasks = lost, keep, 0
+
+    def submit(self, function, shard, *arguments):
+        self.tasks += 1
+        future = futures.Future()
+        try:
+            if shard != self.keep and self.lost > 0:
+                self.lost -= 1
+                raise OSError("lost")
+            future.set_result(function(shard, *arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 class Runs(unittest.TestCase):
@@ -98,6 +119,37 @@ class Runs(unittest.TestCase):
         rows = forebay.sweep(self.scenario, vary={"job.batch": range(8, 11), "run.seed": [1]}, columns="step_time")
         points = [(row["job.batch"], row["job.loader.tf-queue.threads"], row["run.seed"]) for row in rows]
         self.assertEqual(points, [(batch, threads, 1) for batch in (8, 9, 10) for threads in (1, 8)])
+
+    def test_a_sweep_over_an_executor_has_the_rows_of_one_that_runs_here(self):
+        expected = forebay.sweep(self.scenario, columns="step_time")
+        with futures.ProcessPoolExecutor(2) as processes, futures.ThreadPoolExecutor(2) as threads:
+            for executor, shards in [(processes, 3), (threads, 1), (threads, 7)]:
+                rows = forebay.sweep(self.scenario, columns="step_time", executor=executor, shards=shards)
+                self.assertEqual(rows, expected)
+        self.assertEqual([name for name in os.listdir() if name.startswith("forebay-sweep-")], [])
+
+    def test_the_shard_of_a_lost_worker_is_run_again(self):
+        expected = forebay.sweep(self.scenario)
+        lost = Losing(2)
+        self.assertEqual(forebay.sweep(self.scenario, executor=lost, shards=4), expected)
+        self.assertEqual(lost.tasks, 6)
+
+    def test_a_sweep_goes_on_with_the_points_that_a_broken_pool_finished(self):
+        place = self.scenario.with_name("shards")
+        with futures.ThreadPoolExecutor(1) as pool:
+            _shards.make("1/2", str(place), [str(self.scenario)])
+            with self.assertRaisesRegex(forebay.ForebayError, "shard 2/2: lost; finished points are kept: go on with directory="):
+                forebay.sweep(self.scenario, executor=Losing(10**6, keep="1/2"), shards=2, directory=place)
+            rows = forebay.sweep(self.scenario, executor=pool, shards=2, directory=place)
+        self.assertEqual(rows, forebay.sweep(self.scenario))
+
+    def test_what_the_program_refuses_is_not_run_again(self):
+        lost = Losing(0)
+        with self.assertRaisesRegex(forebay.ForebayError, "did you mean `batch`"):
+            forebay.sweep(self.scenario, {"job.btch": 8}, executor=lost, shards=2)
+        self.assertEqual(lost.tasks, 2)
+        with self.assertRaisesRegex(forebay.ForebayError, "shards is a number"):
+            forebay.sweep(self.scenario, executor=lost, shards=0)
 
     def test_parquet_rows_are_read_by_pandas_and_duckdb_with_their_units(self):
         try:
