@@ -57,11 +57,11 @@ impl Columns {
 fn unit_of(name: &str) -> Option<String> {
     let figure = || ["_lo", "_hi"].iter().find_map(|end| name.strip_suffix(end));
     let found = metric::of_column(name).or_else(|| metric::of_column(figure()?))?;
-    let symbol = match found.unit {
-        Unit::Share | Unit::Count | Unit::Ratio => "1",
-        unit => unit.symbol(),
-    };
-    found.swept_text().is_none().then(|| symbol.to_owned())
+    match found.unit {
+        Unit::Text => None,
+        Unit::Share | Unit::Count | Unit::Ratio => Some("1".to_owned()),
+        unit => Some(unit.symbol().to_owned()),
+    }
 }
 
 /// The values of a column that are not written yet.
