@@ -149,7 +149,7 @@ mount -t tmpfs -o size=128k none full
 cp s.toml full
 cd full
 "$0" sweep s.toml -q -o x.csv --columns all 2> ../said && code=0 || code=$?
-[ $code -eq 2 ] || { echo "exit code $code" >&2; exit 1; }
+[ $code -eq 3 ] || { echo "exit code $code" >&2; exit 1; }
 grep "no space left on device" ../said | grep -q "finished points are kept in x.csv.partial; --resume"
 mount -o remount,size=64m none .
 "$0" sweep s.toml -q -o x.csv --resume
@@ -168,7 +168,8 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
     rm -f said
     (cd lost && exec setpriv --reuid 65534 --clear-groups "$program" sweep s.toml -q -o x.csv 2> ../said) &
     child=$!
-    while [ ! -s lost/x.csv.partial ]; do sleep 0.01; done
+    # Its first line has the settings, the second a point.
+    while [ "$(wc -l 2> /dev/null < lost/x.csv.partial || echo 0)" -lt 2 ]; do sleep 0.01; done
     chmod 555 lost
     chown 0 lost
     wait $child && code=0 || code=$?
