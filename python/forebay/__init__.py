@@ -75,7 +75,7 @@ def sweep(
     scenario: Scenario,
     overrides: Optional[Mapping[str, Any]] = None,
     *,
-    vary: Optional[Mapping[str, Iterable[Any]]] = None,
+    vary: Optional[Mapping[str, Union[Iterable[Any], Mapping[str, Any]]]] = None,
     columns: Union[str, Iterable[str], None] = None,
     profile: Optional[Scenario] = None,
     uncertainty: Optional[int] = None,
@@ -91,6 +91,7 @@ def sweep(
     beside them::
 
         forebay.sweep("mine.toml", vary={"job.batch": [32, 64], "cluster.nodes": range(1, 5)})
+        forebay.sweep("mine.toml", vary={"job.batch": {"from": 16, "to": 256}, "sample": {"sobol": 64}})
 
     A row has the values of the swept keys, the job's name and its figures; ``columns`` names the figures, as a list or
     as ``"all"``. ``overrides`` and keyword arguments change keys of the scenario at every point, as in :func:`run`.
@@ -108,7 +109,7 @@ def sweep(
     if columns is not None and not isinstance(columns, str):
         columns = ",".join(_texts("columns", columns))
     options = {"columns": columns, "profile": profile, "uncertainty": uncertainty, "threads": threads}
-    axes = [f"--vary={setting(key, list(_each(key, values)))}" for key, values in _items("vary", vary)]
+    axes = [f"--vary={setting(key, _line(key, values))}" for key, values in _items("vary", vary)]
     if executor is not None:
         chosen = [] if columns is None else [f"--columns={columns}"]
         absolute = None if profile is None else os.path.abspath(path_text(profile))
@@ -151,11 +152,13 @@ def _items(name: str, mapping: Any) -> list[tuple[Any, Any]]:
     return list(mapping.items())
 
 
-def _each(key: Any, values: Any) -> Iterable[Any]:
-    """The values that a key takes in turn."""
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise ArgumentError(f"vary: {key} takes a list of values, not {values!r}")
-    return values
+def _line(key: Any, values: Any) -> Any:
+    """What a line of ``[sweep]`` has: values that a key takes in turn, or a range, a condition or a sample, as a mapping."""
+    if isinstance(values, Mapping):
+        return values
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ArgumentError(f"vary: {key} takes a list of values or a range such as {{'from': 1, 'to': 16, 'steps': 4}}, not {values!r}")
+    return list(values)
 
 
 def _texts(name: str, values: Any) -> list[str]:

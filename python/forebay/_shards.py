@@ -29,8 +29,11 @@ def collected(executor: Any, shards: int, directory: Optional[Any], arguments: S
         raise ArgumentError(f"shards is a number from 1 to 10000, not {shards!r}")
     # Workers on other nodes see the working directory more often than /tmp.
     own = directory is None
-    place = tempfile.mkdtemp(prefix="forebay-sweep-", dir=os.getcwd()) if own else os.path.abspath(path_text(directory))
-    os.makedirs(place, exist_ok=True)
+    try:
+        place = tempfile.mkdtemp(prefix="forebay-sweep-", dir=os.getcwd()) if own else os.path.abspath(path_text(directory))
+        os.makedirs(place, exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"the directory of shards cannot be created: {error}") from error
     try:
         _run(executor, [f"{number}/{shards}" for number in range(1, shards + 1)], place, arguments)
     finally:
@@ -59,7 +62,8 @@ def _run(executor: Any, shards: Sequence[str], place: str, arguments: Sequence[s
                     refused = isinstance(error, ForebayError) and error.exit_code == 2
                     if refused or attempt == ATTEMPTS:
                         _cancel(waiting)
-                        raise ForebayError(_kept(f"shard {shard}: {error}", place), getattr(error, "exit_code", None)) from error
+                        what = f"shard {shard}: {error}"
+                        raise ForebayError(what if refused else _kept(what, place), getattr(error, "exit_code", None)) from error
                     later.append((shard, attempt + 1, _submit(executor, shard, place, arguments)))
             if len(later) == len(waiting):
                 time.sleep(0.05)

@@ -182,6 +182,15 @@ class Runs(unittest.TestCase):
         compression = pyarrow.parquet.ParquetFile(path).metadata.row_group(0).column(0).compression
         self.assertEqual(compression, "ZSTD")
 
+    def test_ranges_and_samples_are_mappings(self):
+        rows = forebay.sweep(self.scenario, vary={"job.batch": {"from": 16, "to": 64}, "sample": {"sobol": 8}}, columns="step_time")
+        self.assertEqual(len(rows), 16)
+        self.assertTrue(all(16 <= row["job.batch"] <= 64 for row in rows))
+
+    def test_a_directory_that_cannot_be_created_is_a_forebay_error(self):
+        with self.assertRaisesRegex(forebay.ForebayError, "cannot be created"):
+            forebay.sweep(self.scenario, executor=Losing(0), directory=self.scenario / "below-a-file")
+
     def test_an_unknown_key_is_refused_with_the_message_of_the_program(self):
         with self.assertRaises(forebay.ForebayError) as refused:
             forebay.run(self.scenario, {"job.btch": 8})

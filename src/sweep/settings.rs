@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Largest number of differences that are listed.
 const LISTED: usize = 5;
 
+/// Number of values of an axis up to which a difference shows all.
+const MOST_VALUES: usize = 40;
+
 /// Length of all values of an axis up to which they are recorded one by one [B].
 const LONGEST_AXIS: usize = 100_000;
 
@@ -74,7 +77,10 @@ impl SweepSettings {
         {
             differ(format!("`{key}`"), before.unwrap_or_else(not_set), now.unwrap_or_else(not_set));
         }
-        let list = |values: &Vec<String>| format!("[{}]", values.join(", "));
+        let list = |values: &Vec<String>| match values.len() {
+            0..=MOST_VALUES => format!("[{}]", values.join(", ")),
+            more => format!("[{}, … {more} values]", values[..3].join(", ")),
+        };
         for at in 0..self.axes.len().max(now.axes.len()) {
             let (before, after) = (self.axes.get(at), now.axes.get(at));
             let keeps = before.zip(after).is_some_and(|(before, after)| {

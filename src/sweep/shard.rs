@@ -107,7 +107,7 @@ impl fmt::Display for Shard {
 
 fn wrong(text: &str) -> String {
     format!(
-        "`{text}` is no shard: write `3/16` for the third of 16 (at most {MOST_SHARDS}), `auto`, or `auto/16`"
+        "`{text}` is no shard: write `3/16` for the third of 16, numbered from 1 (at most {MOST_SHARDS}), `auto`, or `auto/16`"
     )
 }
 

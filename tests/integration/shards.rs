@@ -254,6 +254,26 @@ fn an_array_job_of_slurm_makes_all_shards() {
     fs::remove_file(place.path("a b/shard-2-of-3.rows")).expect("a shard");
     let message = said(&place, 1, &["sweep", "--collect", "a b"]);
     assert!(message.contains("sbatch --array=2 'a b/array.sh'"), "{message}");
+    // Another sweep into the same directory would mix with this one.
+    let other =
+        ["sweep", "s.toml", "--slurm", "--output", "a b", "--set", "job.batch=8", "--tasks", "3"];
+    assert!(
+        said(&place, 2, &other).contains("is of other settings: `job.lenet.batch` was 4 and is 8")
+    );
+    let more = [&sweep[..], &["--tasks", "5"]].concat();
+    assert!(
+        said(&place, 2, &more).contains("has some of 3 shards, so that the array needs 3 tasks")
+    );
+    for shard in ["1", "3"] {
+        fs::remove_file(place.path(&format!("a b/shard-{shard}-of-3.rows"))).expect("a shard");
+    }
+    assert!(said(&place, 2, &other).contains("array.sh is of another sweep"));
+    let message = said(&place, 1, &["sweep", "--collect", "a b"]);
+    assert!(message.contains("no task of a b/array.sh has begun a shard"), "{message}");
+    assert!(
+        said(&place, 2, &["sweep", "s.toml", "--slurm", "--output", "s.toml"])
+            .contains("is a file")
+    );
     let nowhere = place
         .forebay(&[&sweep[..], &["--submit"]].concat())
         .env("PATH", "/nowhere")

@@ -39,8 +39,9 @@ pub(super) fn execute(sweep: &cli::Sweep, directory: &Path, quiet: bool) -> Resu
         out.put(index, rows)?;
     }
     out.finish(*points)?;
-    if to.is_some() {
+    if let Some(path) = to {
         remove_overtaken(directory);
+        output::warn(quiet, &format!("wrote {}: {points} points", shown(path)));
     }
     short.warn(*points, quiet);
     Ok(())
@@ -121,6 +122,13 @@ impl Shards {
             }
         }
         let Some((_, record)) = first else {
+            let script = slurm::script_in(directory);
+            if script.is_file() {
+                return Err(Failure::Check(format!(
+                    "no task of {} has begun a shard; collect when its tasks have ended (`squeue --me`)",
+                    shown(&script)
+                )));
+            }
             let directory = shown(directory);
             return Err(Failure::Input(format!(
                 "cannot sweep: {directory} has no shards; make them with `forebay sweep SCENARIO --shard 1/16 --output {directory}`"
@@ -163,7 +171,7 @@ impl Shards {
             named.join(", ")
         );
         Err(Failure::Check(format!(
-            "{what}\nMake them with\n  {}\n",
+            "{what}\nIf their tasks still run or wait, collect when they have ended. Otherwise make these shards with\n  {}\n",
             self.remedy(directory, &missing)
         )))
     }
@@ -172,7 +180,7 @@ impl Shards {
     fn remedy(&self, directory: &Path, missing: &[usize]) -> String {
         let count = self.record.shard.count();
         let script = slurm::script_in(directory);
-        if slurm::has_tasks(&script, count) {
+        if slurm::makes(&script, count, &self.record.command) {
             return format!("sbatch --array={} {}", ranges(missing), shell_word(&shown(&script)));
         }
         let command: Vec<String> =

@@ -36,7 +36,7 @@ impl ShardFile {
         record: &ShardRecord,
     ) -> Result<Option<(ShardFile, Vec<Journal>)>, Failure> {
         let unwritable = |error| Failure::unwritable(directory, &error);
-        fs::create_dir_all(directory).map_err(unwritable)?;
+        create(directory)?;
         let shard = record.shard;
         let path = directory.join(shard.file_name());
         let all = shard.len(record.points);
@@ -133,6 +133,35 @@ impl Drop for ShardFile {
             fs::remove_file(&self.partial).ok();
         }
     }
+}
+
+/// Creates the directory of shards if it is missing.
+pub(super) fn create(directory: &Path) -> Result<(), Failure> {
+    if fs::metadata(directory).is_ok_and(|found| !found.is_dir()) {
+        return Err(Failure::Input(format!(
+            "cannot sweep: {} is a file, but shards go into a directory; name another --output",
+            shown(directory)
+        )));
+    }
+    fs::create_dir_all(directory).map_err(|error| Failure::unwritable(directory, &error))
+}
+
+/// Returns the number of shards that a directory has or begins to have of a sweep with these settings; `None` if there are none. Those of
+/// another sweep are an error.
+pub(super) fn count_in(
+    directory: &Path,
+    settings: &SweepSettings,
+) -> Result<Option<usize>, Failure> {
+    let mut count = None;
+    for found in Found::all(directory)? {
+        if let Some(JournalRead::Journal(_, of)) = found.read()? {
+            if *of != *settings {
+                return Err(other_settings(&found.path, &of, settings));
+            }
+            count = found.count();
+        }
+    }
+    Ok(count)
 }
 
 /// Returns how the names of all attempts at a shard begin.

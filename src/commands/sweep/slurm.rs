@@ -1,5 +1,7 @@
 //! `forebay sweep --slurm`: writes, and submits, an array job of Slurm whose tasks make the shards of a sweep.
 
+use super::settings;
+use super::shard::{count_in, create};
 use crate::cli::Sweep;
 use crate::commands::interrupt;
 use crate::commands::paths::Paths;
@@ -23,10 +25,21 @@ pub(super) fn script_in(directory: &Path) -> PathBuf {
     directory.join("array.sh")
 }
 
-/// Returns whether `script` is one of an array with this number of tasks.
-pub(super) fn has_tasks(script: &Path, tasks: usize) -> bool {
+/// Returns whether `script` makes this number of shards of the sweep whose command has these `words`.
+pub(super) fn makes(script: &Path, tasks: usize, words: &[String]) -> bool {
     let line = format!("#SBATCH --array=1-{tasks}");
-    fs::read_to_string(script).is_ok_and(|text| text.lines().any(|of| of == line))
+    let text = fs::read_to_string(script).unwrap_or_default();
+    text.lines().any(|of| of == line) && is_of(script, words)
+}
+
+/// Returns whether `script` is of the sweep whose command has these `words`.
+fn is_of(script: &Path, words: &[String]) -> bool {
+    let words = format!(" {} --shard ", joined(words));
+    fs::read_to_string(script).is_ok_and(|text| text.contains(&words))
+}
+
+fn joined(words: &[String]) -> String {
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Writes the script, and submits it if asked to. `words` are those of the sweep's command.
@@ -40,12 +53,21 @@ pub(super) fn execute(
     let runs = opened.check(grid, sweep.uncertainty)?;
     let first = opened.at(grid, 0)?;
     let cores = sweep.options.threads.unwrap_or(1);
-    let tasks = match sweep.tasks {
-        Some(tasks) => usize::from(tasks),
-        None => tasks_for((opened, grid), runs, cores, quiet)?,
+    create(directory)?;
+    // An array that goes on with shards has as many tasks as there are shards.
+    let begun = count_in(directory, &settings(opened, grid, &first, sweep.uncertainty))?;
+    let tasks = match (sweep.tasks.map(usize::from), begun) {
+        (Some(tasks), Some(begun)) if tasks != begun => {
+            let place = shown(directory);
+            return Err(Failure::Input(format!(
+                "cannot sweep: {place} has some of {begun} shards, so that the array needs {begun} tasks; leave out --tasks, or name another --output"
+            )));
+        }
+        (_, Some(begun)) => begun,
+        (Some(tasks), None) => tasks,
+        (None, None) => tasks_for((opened, grid), runs, cores, quiet)?,
     };
-    let tasks = tasks.clamp(1, MOST_TASKS.min(grid.len()));
-    fs::create_dir_all(directory).map_err(|error| Failure::unwritable(directory, &error))?;
+    let tasks = begun.unwrap_or(tasks.clamp(1, MOST_TASKS.min(grid.len())));
     let directory =
         fs::canonicalize(directory).map_err(|error| Failure::unreadable(directory, &error))?;
     let script = script_in(&directory);
@@ -54,6 +76,12 @@ pub(super) fn execute(
     let program = std::env::current_exe()
         .map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
     let text = text(&first.name, (tasks, cores), (&program, words), &directory);
+    if begun.is_none() && script.is_file() && !is_of(&script, words) {
+        return Err(Failure::Input(format!(
+            "cannot sweep: {} is of another sweep; name another --output, or remove it if its tasks have ended",
+            shown(&script)
+        )));
+    }
     output::file(&script, |to| to.write_all(text.as_bytes()))?;
     let place = shown(&script);
     if sweep.submit {
@@ -118,7 +146,6 @@ fn text(
     let word = |path: &Path| shell_word(&path.to_string_lossy());
     let name: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     // Slurm replaces `%` and a letter.
     let log = directory.join("slurm-").to_string_lossy().replace('%', "%%");
     format!(
@@ -135,7 +162,7 @@ fn text(
 exec {} {} --shard auto/{tasks} --threads {cores} --output {}
 ",
         word(program),
-        words.join(" "),
+        joined(words),
         word(directory)
     )
 }
