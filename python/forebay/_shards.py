@@ -18,9 +18,10 @@ ATTEMPTS = 3
 
 
 def make(shard: str, directory: str, arguments: Sequence[str]) -> str:
-    """Make a shard of a sweep, such as ``"3/16"``, and return the directory with its file. Runs in a worker."""
+    """Make a shard of a sweep, such as ``"3/16"``, and return the path of its rows. Runs in a worker."""
     output(["sweep", "--quiet", f"--shard={shard}", f"--output={directory}", *arguments])
-    return directory
+    number, count = shard.split("/")
+    return os.path.join(directory, f"shard-{number.zfill(len(count))}-of-{count}.rows")
 
 
 def collected(executor: Any, shards: int, directory: Optional[Any], arguments: Sequence[str], columns: Sequence[str]) -> str:

@@ -137,7 +137,8 @@ class Runs(unittest.TestCase):
     def test_a_sweep_goes_on_with_the_points_that_a_broken_pool_finished(self):
         place = self.scenario.with_name("shards")
         with futures.ThreadPoolExecutor(1) as pool:
-            _shards.make("1/2", str(place), [str(self.scenario)])
+            rows = _shards.make("1/2", str(place), [str(self.scenario)])
+            self.assertTrue(Path(rows).is_file())
             with self.assertRaisesRegex(forebay.ForebayError, "shard 2/2: lost; finished points are kept: go on with directory="):
                 forebay.sweep(self.scenario, executor=Losing(10**6, keep="1/2"), shards=2, directory=place)
             rows = forebay.sweep(self.scenario, executor=pool, shards=2, directory=place)
