@@ -97,7 +97,7 @@ def sweep(
     as ``"all"``. ``overrides`` and keyword arguments change keys of the scenario at every point, as in :func:`run`.
 
     With an ``executor``, the points are cut into ``shards`` equal parts, each of which is a task of it: that of
-    ``concurrent.futures``, of Dask (``client.get_executor()``), of ``mpi4py.futures``, Ray, Parsl or submitit. Each task starts
+    ``concurrent.futures``, of Dask (``client.get_executor()``), of ``mpi4py.futures``, Parsl or submitit. Each task starts
     the program of its own node, with one thread unless ``threads`` says more, and writes below ``directory``, which all nodes must
     see: by default a new one in the working directory. The shard of a lost worker is run again. After a failure, the same call
     with the same ``directory`` goes on with finished points.
