@@ -78,7 +78,7 @@ printf 'CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nCgroupAutomount
 slurmctld -f "$SLURM_CONF"
 for node in $(seq $nodes); do slurmd -f "$SLURM_CONF" -N "n$node"; done
 for _ in $(seq 200); do
-    [[ $(sinfo --noheader --states=idle --format=%D | paste -sd+ | bc) == "$nodes" ]] && break
+    [[ $(sinfo --noheader --states=idle --format=%D | awk '{ n += $1 } END { print n }') == "$nodes" ]] && break
     sleep 0.1
 done
 sinfo
