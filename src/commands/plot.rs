@@ -250,7 +250,7 @@ fn swept(
                 rows.insert(index, point);
                 return ControlFlow::Continue(());
             }
-            // Points of a figure are not kept, so that none is looked up.
+            // `start` above never says so: every point of a figure is run.
             Finished::Same { .. } => return ControlFlow::Continue(()),
             Finished::Unfinished(why) => points::endless(&grid, index, why),
             Finished::Invalid(problems) => points::invalid(&grid, index, &problems),

@@ -1,6 +1,5 @@
 //! Settings of `[sweep]`, and how they are read.
 
-mod condition;
 mod range;
 mod sample;
 
@@ -10,7 +9,7 @@ use super::file::ScenarioFile;
 use super::overrides::Override;
 use super::problem::{Log, Problems, Source};
 use super::settings::read;
-use super::value::{Axis, Value};
+use super::value::{Axis, Condition, Value};
 use range::Range;
 use sample::Sample;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -51,14 +50,14 @@ impl JsonSchema for AxisSettings {
 /// What a line of `[sweep]` says.
 enum Line {
     Axis(Axis),
-    /// A range without `steps`: points are drawn from it.
+    /// A range without `steps`, from which `sample` draws values.
     Range(NodeId, Range),
     Sample(NodeId, Sample),
 }
 
 impl ScenarioFile {
     /// Returns the axes of the sweep, one for each line of `[sweep]`, in the order of the file; none if the file has no
-    /// `[sweep]`. Keys whose ranges points are drawn from are one axis, the last.
+    /// `[sweep]`. All keys with ranges that `sample` draws from form one axis, the last.
     ///
     /// # Errors
     /// If a key is unknown, or a value is not one that `--set` would accept for it.
@@ -174,7 +173,7 @@ impl ScenarioFile {
     }
 }
 
-/// Returns the axis of all keys whose values are drawn from ranges; `None` without such keys.
+/// Returns the axis of all keys with ranges that `sample` draws from; `None` if there are none.
 fn drawn(
     ranges: Vec<(NodeId, Range)>,
     sample: Option<(NodeId, Sample)>,
@@ -237,7 +236,7 @@ struct AxisReader<'a> {
 }
 
 impl AxisReader<'_> {
-    fn axis(&self, values: Vec<Vec<Value>>, when: Vec<super::value::Condition>) -> Line {
+    fn axis(&self, values: Vec<Vec<Value>>, when: Vec<Condition>) -> Line {
         Line::Axis(Axis { keys: self.names(), values, when })
     }
 
@@ -249,7 +248,7 @@ impl AxisReader<'_> {
         }
     }
 
-    /// Returns the values of the list `list`: one for each key.
+    /// Returns the elements of a list, each with one value for each key.
     fn listed(&self, list: NodeId) -> Option<Vec<Vec<Value>>> {
         let Kind::List(elements) = &self.document.node(list).kind else {
             self.log.value(
@@ -303,9 +302,8 @@ impl AxisReader<'_> {
     fn conditional(&self, before: &[Axis]) -> Option<Line> {
         let values = self.listed(self.document.member(self.line, "values")?)?;
         let when = self.document.member(self.line, "when");
-        let when = when.map_or(Some(Vec::new()), |when| {
-            condition::read(self.document, when, before, self.log)
-        })?;
+        let when = when
+            .map_or(Some(Vec::new()), |when| conditions(self.document, when, before, self.log))?;
         range::only(self.document, self.line, &["values", "when"], self.log)?;
         Some(self.axis(values, when))
     }
@@ -330,4 +328,47 @@ impl AxisReader<'_> {
             None => Line::Range(self.line, range),
         })
     }
+}
+
+/// Reads `when = { "job.loader.pytorch.workers" = [4, 8] }`; `before` are the axes of the lines above.
+fn conditions(
+    document: &Document,
+    when: NodeId,
+    before: &[Axis],
+    log: &Log,
+) -> Option<Vec<Condition>> {
+    let Kind::Table(members) = &document.node(when).kind else {
+        let remedy = "write `when = { \"job.batch\" = [32] }`: a key that is swept in a line above, and its values";
+        log.value(when, "a table is expected", remedy);
+        return None;
+    };
+    if members.is_empty() {
+        let remedy = "name a key that is swept in a line above, or leave out `when`";
+        log.value(when, "this condition names no key", remedy);
+        return None;
+    }
+    members.iter().map(|&member| condition(document, member, before, log)).collect()
+}
+
+fn condition(document: &Document, member: NodeId, before: &[Axis], log: &Log) -> Option<Condition> {
+    let key = &document.node(member).key;
+    let place = before.iter().enumerate().find_map(|(axis, of)| {
+        of.keys.iter().position(|other| other == key).map(|place| (axis, place))
+    });
+    let Some((axis, place)) = place else {
+        let what = format!("`{key}` is not swept in a line above");
+        log.key(member, what, "name such a key, as it is written there; ranges that points are drawn from have no lines");
+        return None;
+    };
+    let values: Vec<Value> = match &document.node(member).kind {
+        Kind::List(elements) => elements.iter().map(|&one| Value(document.tree(one))).collect(),
+        _ => vec![Value(document.tree(member))],
+    };
+    let swept: Vec<&Value> = before[axis].values.iter().filter_map(|of| of.get(place)).collect();
+    if let Some(never) = values.iter().find(|value| !swept.contains(value)) {
+        let what = format!("`{key}` never is {never}");
+        log.value(member, what, "write values that its line has");
+        return None;
+    }
+    Some(Condition { axis, place, values })
 }

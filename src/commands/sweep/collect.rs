@@ -71,7 +71,7 @@ struct Shards {
     all: BTreeMap<usize, Journal>,
     /// Number of finished points in unfinished shards, by their number.
     begun: BTreeMap<usize, usize>,
-    /// What one of them says of the sweep.
+    /// Header of one of the shards; the others say the same of the sweep.
     record: ShardRecord,
 }
 

@@ -17,13 +17,13 @@ pub(super) enum Keeper {
     Beside(JournalFile),
     /// The file of a shard.
     Shard(ShardFile),
-    /// Nothing is left of an interrupted sweep to standard output, a device or a pipe. `None` where no temporary file can be written.
+    /// A temporary file, for a sweep to standard output, a device or a pipe; `None` where none can be written.
     Nameless(Option<Journal>),
 }
 
 impl Keeper {
-    /// Opens what keeps the points of a sweep with these settings, and returns it with the points that earlier sweeps finished; `None` if
-    /// another attempt has finished the shard.
+    /// Opens the file that keeps finished points, and returns it with the points that earlier sweeps with these settings finished; `None`
+    /// if another attempt has finished the shard.
     pub(super) fn open(
         sweep: &Sweep,
         settings: &SweepSettings,
@@ -56,7 +56,7 @@ impl Keeper {
         Ok(Some((Keeper::Beside(journal), vec![earlier])))
     }
 
-    /// Returns whether rows can be found again.
+    /// Returns whether [`Keeper::find`] finds the rows of finished points.
     pub(super) fn finds(&self) -> bool {
         !matches!(self, Keeper::Nameless(None))
     }
@@ -106,7 +106,7 @@ impl Keeper {
         }
     }
 
-    /// Ends a sweep that failed, was interrupted, or has finished all of `points`.
+    /// Ends a sweep of `points` points: completes its output if all are finished; otherwise the error says what is kept.
     pub(super) fn finish(
         self,
         failure: Option<Failure>,
@@ -133,7 +133,7 @@ impl Keeper {
                     Ok(())
                 }
                 None => Err(Failure::Interrupted(file.kept())),
-                // The file of an overtaken attempt may be gone.
+                // Another attempt has finished the shard, and `--collect` may have removed this one's file.
                 Some(Failure::Input(_) | Failure::Machine(_)) if file.is_overtaken() => Ok(()),
                 Some(failure) => Err(failure.keeping(&file.kept())),
             },

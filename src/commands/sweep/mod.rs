@@ -82,7 +82,7 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
         let common = common_remarks(&opened, &grid);
         common.iter().for_each(|remark| terminal::say(&printable(&cut_words(remark))));
     }
-    let own = shard.points(grid.len()).count();
+    let own = shard.len(grid.len());
     let watch = Watch::new(u64::from(replications) * own as u64, pool.current_num_threads(), quiet);
     let out = match keeper.is_shard() {
         true => None,
@@ -156,7 +156,7 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// What a sweep has before its first run.
+/// A sweep whose points and paths are checked.
 struct Ready {
     keeper: Keeper,
     /// The points of earlier sweeps.
@@ -184,7 +184,8 @@ fn ready(
             paths = paths.writes_below("a file beside --output", file);
         }
     }
-    opened.read_by(paths).check()?;
+    let paths = opened.read_by(paths);
+    paths.check()?;
     // The journal is locked before anything takes long, so that a second sweep to the same file fails at once.
     let opening = match opened.at(grid, 0) {
         Ok(first) => {
@@ -198,7 +199,8 @@ fn ready(
     };
     let Some((keeper, earlier)) = opening else { return Ok(None) };
     let replications = opened.check(grid, sweep.uncertainty)?;
-    opened.read_by(Paths::default()).check()?;
+    // The check may have read more files.
+    opened.read_by(paths).check()?;
     Ok(Some(Ready { keeper, earlier, replications }))
 }
 

@@ -48,7 +48,7 @@ impl Target {
         path.map_or(Ok(Target::Stdout), file)
     }
 
-    /// Returns standard output, or a file to which others may write at the same time.
+    /// Returns standard output, or a file that is written under a temporary name which no other process uses.
     pub(super) fn shared(path: Option<&Path>) -> Result<Target, Failure> {
         let file = |path: &Path| Ok(Target::File(path.to_owned(), Pending::create(path)?));
         path.map_or(Ok(Target::Stdout), file)
@@ -178,7 +178,7 @@ impl Output {
         let Body::Text(_, target) = &mut self.body else { return Ok(()) };
         let mut written = target.write_all(bytes);
         if let Target::Stdout = target {
-            // Rows are seen as they come.
+            // Whoever reads a pipe sees rows as they come.
             written = written.and_then(|()| target.flush());
         }
         written.map_err(|error| unwritable(self.path.as_deref(), &error))

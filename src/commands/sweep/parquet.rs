@@ -19,7 +19,7 @@ const GROUP: usize = 4096;
 /// Key of a column's unit in its metadata.
 const UNIT: &str = "unit";
 
-/// The columns of a file: names, units and kinds.
+/// Names and units of the columns of a file.
 pub(super) struct Columns(Vec<Column>);
 
 struct Column {
@@ -141,7 +141,7 @@ impl Values {
     }
 }
 
-/// Returns the error of the file or pipe behind an error of Parquet.
+/// Returns the error of the file or pipe that made Parquet fail.
 fn reason(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(of) => match of.downcast::<io::Error>() {

@@ -59,7 +59,7 @@ impl ShardFile {
                 Some(JournalRead::Journal(_, of)) => {
                     return Err(other_settings(&found.path, &of, settings));
                 }
-                // An attempt that has just begun, or that a full disk ended, or whose file has its last name by now.
+                // An attempt that has just begun, that a full disk ended, or whose file has been renamed meanwhile.
                 _ if found.is_partial => {}
                 _ => return Err(damaged(&found.path)),
             }
@@ -108,7 +108,7 @@ impl ShardFile {
         }
         let renamed = self.journal.sync().and_then(|()| fs::rename(&self.partial, &self.path));
         match renamed {
-            // Whoever joined the shards removed this file.
+            // `--collect` has removed this file.
             Err(_) if self.is_overtaken() => Ok(()),
             Err(error) => Err(Failure::unwritable(&self.path, &error)),
             Ok(()) => {
@@ -146,8 +146,7 @@ pub(super) fn create(directory: &Path) -> Result<(), Failure> {
     fs::create_dir_all(directory).map_err(|error| Failure::unwritable(directory, &error))
 }
 
-/// Returns the number of shards that a directory has or begins to have of a sweep with these settings; `None` if there are none. Those of
-/// another sweep are an error.
+/// Returns into how many shards the sweep in a directory is cut; `None` if there is no shard. Shards of other settings are an error.
 pub(super) fn count_in(
     directory: &Path,
     settings: &SweepSettings,

@@ -42,7 +42,7 @@ fn joined(words: &[String]) -> String {
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Writes the script, and submits it if asked to. `words` are those of the sweep's command.
+/// Writes `array.sh` and, with `--submit`, submits it. `words` is the command that each task runs, without `--shard` and what follows.
 pub(super) fn execute(
     sweep: &Sweep,
     directory: &Path,

@@ -21,7 +21,7 @@ pub(super) struct Sample {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kinds {
-    /// Scrambled Sobol points: any box of the ranges has its share of the points.
+    /// Scrambled Sobol points, which fill all ranges evenly together.
     Sobol,
     /// Latin hypercube: each range is cut into as many parts as there are points, and each part has one point.
     LatinHypercube,
