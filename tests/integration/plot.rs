@@ -230,7 +230,7 @@ fn figure(recipe: &str, rows: &str) -> Result<Vec<Lines>, String> {
     let figure = build(&recipe, &table).map_err(|error| error.to_string())?;
     let lines = |panel| match panel {
         Panel::Lines(lines) => lines,
-        Panel::Bars(_) => panic!("lines"),
+        Panel::Bars(_) | Panel::Heat(_) => panic!("lines"),
     };
     Ok(figure.panels.into_iter().map(lines).collect())
 }

@@ -25,7 +25,7 @@ fn figure(recipe: &str, rows: &str) -> Result<Figure, String> {
 fn panel(figure: &Figure) -> &Lines {
     match &figure.panels[0] {
         Panel::Lines(lines) => lines,
-        Panel::Bars(_) => panic!("a panel of bars in parts"),
+        Panel::Bars(_) | Panel::Heat(_) => panic!("a panel of bars in parts"),
     }
 }
 

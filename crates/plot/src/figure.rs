@@ -29,6 +29,8 @@ pub enum Panel {
     Lines(Lines),
     /// Stacked horizontal bars.
     Bars(Bars),
+    /// A table of values as colours.
+    Heat(Heat),
 }
 
 /// Curves with a common x axis.
@@ -130,6 +132,21 @@ pub struct Mark {
     /// Whether the line is vertical.
     pub vertical: bool,
     /// Label, or empty.
+    pub label: String,
+}
+
+/// A heat map: a table whose cells are the darker, the larger their values are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heat {
+    /// Names of the rows from top to bottom.
+    pub rows: Vec<String>,
+    /// Names of the columns from left to right.
+    pub columns: Vec<String>,
+    /// For each row, the value of each column and its text; `None` leaves a gap.
+    pub cells: Vec<Vec<Option<(f64, String)>>>,
+    /// Values of the faintest and of the darkest colour.
+    pub range: [f64; 2],
+    /// Label below the columns.
     pub label: String,
 }
 

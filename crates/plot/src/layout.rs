@@ -1,6 +1,7 @@
 //! Layout of a figure: panels in columns below a title, as wide as their labels permit.
 
 use super::bars::BarsDrawing;
+use super::heat::HeatDrawing;
 use super::lines::LinesDrawing;
 use super::naming::name_curves;
 use super::palette::{GREY, INK, PAPER};
@@ -45,6 +46,7 @@ pub(super) struct Margins {
 enum Drawing<'a> {
     Lines(LinesDrawing<'a>),
     Bars(BarsDrawing<'a>),
+    Heat(HeatDrawing<'a>),
 }
 
 impl Drawing<'_> {
@@ -52,6 +54,7 @@ impl Drawing<'_> {
         match self {
             Drawing::Lines(lines) => lines.margins(),
             Drawing::Bars(bars) => bars.margins(),
+            Drawing::Heat(heat) => heat.margins(),
         }
     }
 
@@ -59,6 +62,7 @@ impl Drawing<'_> {
         match self {
             Drawing::Lines(lines) => lines.height(),
             Drawing::Bars(bars) => bars.height(),
+            Drawing::Heat(heat) => heat.height(),
         }
     }
 
@@ -66,6 +70,7 @@ impl Drawing<'_> {
         match self {
             Drawing::Lines(lines) => lines.draw(frame, shapes),
             Drawing::Bars(bars) => bars.draw(frame, shapes),
+            Drawing::Heat(heat) => heat.draw(frame, shapes),
         }
     }
 }
@@ -115,12 +120,13 @@ fn drawings<'a>(figure: &'a Figure, cell: f64) -> Result<Vec<Drawing<'a>>, PlotE
             LinesDrawing::new(lines, &xs, cell, height).map(Drawing::Lines)
         }
         Panel::Bars(bars) => BarsDrawing::new(bars, cell).map(Drawing::Bars),
+        Panel::Heat(heat) => HeatDrawing::new(heat, cell).map(Drawing::Heat),
     };
     let mut drawings: Vec<_> =
         figure.panels.iter().enumerate().map(prepare).collect::<Result<_, _>>()?;
     let lines = drawings.iter_mut().filter_map(|drawing| match drawing {
         Drawing::Lines(lines) => Some(lines),
-        Drawing::Bars(_) => None,
+        Drawing::Bars(_) | Drawing::Heat(_) => None,
     });
     name_curves(&mut lines.collect::<Vec<_>>(), cell);
     let margins = |drawing: &Drawing<'_>| drawing.margins().left + drawing.margins().right;

@@ -23,6 +23,7 @@ mod figure;
 mod filter;
 mod font;
 mod groups;
+mod heat;
 mod layout;
 mod legend;
 mod lines;
@@ -39,7 +40,9 @@ mod upright;
 
 pub use axis::Scale;
 pub use build::build;
-pub use figure::{AxisSpec, Bar, BarPart, Bars, Figure, Lines, Mark, Panel, Point, Series, Style};
+pub use figure::{
+    AxisSpec, Bar, BarPart, Bars, Figure, Heat, Lines, Mark, Panel, Point, Series, Style,
+};
 pub use name::{label_of, unit_of};
 pub use palette::{Colour, Theme, colour};
 pub use recipe::{DataSource, Distribution, DrawnAs, Recipe, Rows, schema};
