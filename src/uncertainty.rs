@@ -40,7 +40,13 @@ pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
     let gpus = [&mut drawn.learners, &mut drawn.averaging, &mut drawn.copy, &mut drawn.loader];
     let gpus = gpus.into_iter().flat_map(BTreeMap::values_mut);
     gpus.flat_map(BTreeMap::values_mut).for_each(|fit| *fit = draw(fit));
-    let storages = [&mut drawn.burst, &mut drawn.gate, &mut drawn.service];
+    let storages = [
+        &mut drawn.burst,
+        &mut drawn.gate,
+        &mut drawn.service,
+        &mut drawn.storage,
+        &mut drawn.network,
+    ];
     let storages = storages.into_iter().flat_map(BTreeMap::values_mut);
     storages.for_each(|fit| *fit = draw(fit));
     drawn

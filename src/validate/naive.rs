@@ -94,7 +94,7 @@ fn fetch(path: &RequestPath, job: &Job, dataset: &Dataset, share: f64) -> f64 {
     let targets = path.targets.map_or(f64::INFINITY, |of| of.bandwidth * f64::from(of.number));
     let queues = path.queues.map_or(f64::INFINITY, |of| of.bandwidth * f64::from(of.number));
     let limited = path.limit.map_or(f64::INFINITY, |limit| limit.rate);
-    let together = path.bandwidth.most().min(targets).min(queues) / size;
+    let together = path.bandwidth.most().min(targets).min(queues).min(path.per_client) / size;
     let together = together.min(path.operations.min(limited) / requests);
     // A disk head seeks for each request, and other storages spend time on each of those that they serve at once.
     let at_once = path.in_flight(f64::INFINITY).map_or(1.0, |number| f64::from(number.max(1)));

@@ -55,7 +55,9 @@ impl Limits {
         let path = &storage.path;
         let remote = path.is_remote();
         let cluster = &scenario.cluster;
-        let nic = if remote { cluster.data_nic() } else { f64::INFINITY };
+        // All transfers of this machine are those of one node.
+        let client = if written.per_client { path.per_client } else { f64::INFINITY };
+        let nic = if remote { cluster.data_nic().min(client) } else { f64::INFINITY };
         let trip = if remote { 2.0 * cluster.latency } else { 0.0 };
         let drawn = Some(&path.latency).filter(|_| written.latency || trip > 0.0);
         let queues = path.queues.filter(|_| written.queues);

@@ -57,6 +57,8 @@ pub enum Part {
     Operations,
     /// Bandwidth.
     Bandwidth,
+    /// Bandwidth that a storage gives one node.
+    Client,
     /// Bandwidth of a target of a parallel file system.
     Target,
     /// Requests per second that an object store serves.
@@ -207,6 +209,7 @@ impl Part {
             Self::Uplink(Direction::In) => "downlink",
             Self::Operations => "operations",
             Self::Bandwidth => "bandwidth",
+            Self::Client => "client",
             Self::Target => "target",
             Self::Requests => "requests",
             Self::Queue => "queue",

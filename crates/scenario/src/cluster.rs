@@ -3,6 +3,7 @@
 mod gpu;
 mod groups;
 mod intra;
+mod named;
 mod node;
 mod page_cache;
 mod power;
@@ -15,6 +16,7 @@ use super::number::{Amount, Count, Positive};
 use crate::role::Role;
 use forebay_model::units::{Bandwidth, Time};
 use groups::GroupSettings;
+use named::{NamedNodes, NodesSettings};
 use node::NodeSettings;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -74,10 +76,11 @@ pub struct Racks {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClusterSettings {
-    /// Number of nodes with the hardware `node`; nodes of groups come in addition.
+    /// Number of nodes with the hardware `node`, or the names of nodes that the profile has: those that are unlike the others then get
+    /// cores, core speed and NIC of their own, unless these are written. Nodes of groups come in addition.
     #[schemars(required)]
     #[schemars(extend("x-role" = Role::Identity))]
-    nodes: Field<Count<1, 1_000_000>>,
+    nodes: Field<NodesSettings>,
     /// Whether all job copies run on the same nodes, beginning with the first node (default: false, each copy has its
     /// own).
     #[schemars(extend("x-role" = Role::Choice))]
@@ -98,16 +101,18 @@ pub(super) struct ClusterSettings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NetworkSettings {
-    /// Bandwidth of a node's NIC in each direction (default: infinite).
+    /// Bandwidth of a node's NIC in each direction (default: as the profile of a cluster says, or infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     nic: Field<Positive<Bandwidth>>,
-    /// Bandwidth of a node's NIC to a separate network for storage (default: storage shares the first NIC).
+    /// Bandwidth of a node's NIC to a separate network for storage (default: as the profile of a cluster says, or storage shares the first
+    /// NIC).
     #[schemars(extend("x-role" = Role::Limit))]
     storage_nic: Field<Positive<Bandwidth>>,
-    /// Racks of nodes, each with an uplink: `{ nodes = 8, uplink = "400 Gbit/s" }` (default: one switch).
+    /// Racks of nodes, each with an uplink: `{ nodes = 8, uplink = "400 Gbit/s" }` (default: as the profile of a cluster says, or one
+    /// switch).
     #[schemars(extend("x-role" = Role::Limit))]
     racks: Field<RackSettings>,
-    /// One-way latency (default: 0 s).
+    /// One-way latency (default: as the profile of a cluster says, or 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Amount<Time>>,
 }
@@ -152,24 +157,46 @@ impl ClusterSettings {
             None => base.resolve(check, at),
         };
         let network = self.network.get();
-        let nic = network.map_or(f64::INFINITY, |network| or_infinite(&network.nic));
+        // A live run has the network of its machine.
+        let profile = check.profile.filter(|_| !check.lenient);
+        let measured = |part: &str, name: &str| profile?.network_value(part, name);
+        let written = network.and_then(|network| network.nic.get()).map(|nic| nic.0);
+        let nic = written.or_else(|| measured("nic", "bandwidth")).unwrap_or(f64::INFINITY);
         let groups = groups::resolve(&self.group, check, base, nic);
+        let named = self.named(check, base, written);
         let (node, groups) = (node?, groups?);
         self.check_threads(check, nodes, &node, &groups);
         let of_groups = groups.iter().map(|group| group.nodes).sum::<u32>();
-        Some(Cluster {
-            nodes: nodes?.small() + of_groups,
+        let storage_nic = network.and_then(|network| network.storage_nic.get()).map(|nic| nic.0);
+        let latency = network.and_then(|network| network.latency.get()).map(|time| time.0);
+        let mut cluster = Cluster {
+            nodes: nodes?.count() + of_groups,
             share_nodes: self.share_nodes(),
             node,
             groups,
             nic,
-            storage_nic: network.and_then(|network| network.storage_nic.get()).map(|nic| nic.0),
+            storage_nic: storage_nic.or_else(|| measured("storage", "bandwidth")),
             racks: match network.and_then(|network| network.racks.given()) {
                 Some((at, racks)) => Some(racks.resolve(check, at)?),
-                None => None,
+                None => measured("uplink", "bandwidth")
+                    .zip(measured("uplink", "nodes"))
+                    .map(|(uplink, nodes)| Racks { nodes: nodes as u32, uplink }),
             },
-            latency: network.map_or(0.0, |network| or_zero(&network.latency)),
-        })
+            latency: latency.or_else(|| measured("nic", "latency")).unwrap_or(0.0),
+        };
+        named?.apply(&mut cluster);
+        Some(cluster)
+    }
+
+    /// Returns how the nodes that are named differ from each other; nothing if a number of nodes is given, or `None` if the profile does
+    /// not have a name.
+    fn named(&self, check: Check<'_>, base: &NodeSettings, nic: Option<f64>) -> Option<NamedNodes> {
+        match self.nodes.given() {
+            Some((at, NodesSettings::Names(names))) => {
+                NamedNodes::find(check, at, names, base, nic)
+            }
+            _ => Some(NamedNodes::default()),
+        }
     }
 
     /// Checks that all nodes together do not run too many threads: the simulator tabulates the capacity of each
@@ -177,13 +204,15 @@ impl ClusterSettings {
     fn check_threads(
         &self,
         check: Check<'_>,
-        nodes: Option<&Count<1, 1_000_000>>,
+        nodes: Option<&NodesSettings>,
         node: &Node,
         groups: &[Group],
     ) {
         let (Some(at), Some(nodes)) = (self.nodes.at, nodes) else { return };
         let of_groups = groups.iter().map(|group| (u64::from(group.nodes), &group.node));
-        let all = of_groups.chain([(nodes.0, node)]).filter(|(_, node)| node.most_threads() > 1);
+        let all = of_groups
+            .chain([(u64::from(nodes.count()), node)])
+            .filter(|(_, node)| node.most_threads() > 1);
         let all = all.map(|(nodes, node)| nodes.saturating_mul(node.most_threads().into()));
         let all = all.fold(0, u64::saturating_add);
         if all > MOST_THREADS {
@@ -210,7 +239,9 @@ impl ClusterSettings {
     /// groups included; `None` if the key is missing or invalid.
     pub(super) fn nodes(&self) -> Option<(NodeId, u64)> {
         let of_groups = self.groups().map(GroupSettings::nodes).fold(0, u64::saturating_add);
-        self.nodes.given().map(|(at, nodes)| (at, nodes.0.saturating_add(of_groups)))
+        self.nodes
+            .given()
+            .map(|(at, nodes)| (at, u64::from(nodes.count()).saturating_add(of_groups)))
     }
 
     fn groups(&self) -> impl Iterator<Item = &GroupSettings> {

@@ -388,6 +388,7 @@ impl Finder<'_> {
         let (value, unit) = match of.class.rsplit('.').next()? {
             "bandwidth" => (path.bandwidth.most(), U::Bandwidth),
             "per_stream" | "per_connection" => (path.per_stream, U::Bandwidth),
+            "per_client" => (path.per_client, U::Bandwidth),
             "operations" => (path.operations, U::Rate),
             "latency" => (path.latency.mean(), U::Time),
             "stripe_count" => (f64::from(path.targets?.stripe_count), U::Whole),

@@ -20,7 +20,7 @@ pub use copy::CopyLaw;
 pub use decode::DecodeLaw;
 pub use measured::MeasuredTimes;
 pub use occupancy::{OccupancyLaw, Sharing};
-pub use read::ReadLaw;
+pub use read::{ReadLaw, SharedReadLaw};
 pub use recovery::RecoveryLaw;
 pub use service::MixedReaders;
 pub use step::StepLaw;

@@ -30,3 +30,21 @@ impl ReadLaw {
         (readers / alone).min(1.0 / served).min(self.operations)
     }
 }
+
+/// Reads by several nodes, each with a closed loop of readers, from a storage that they share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SharedReadLaw {
+    /// The limits of a request and of the storage.
+    pub read: ReadLaw,
+    /// Highest throughput of the requests of one node together [B/s].
+    pub per_client: f64,
+}
+
+impl SharedReadLaw {
+    /// Returns the total request rate of `nodes` nodes with `readers` readers each, which read files of `size` [B] repeatedly [1/s].
+    #[must_use]
+    pub fn requests_per_second(&self, size: f64, nodes: f64, readers: f64) -> f64 {
+        let all = self.read.requests_per_second(size, nodes * readers);
+        all.min(nodes * self.per_client / size)
+    }
+}

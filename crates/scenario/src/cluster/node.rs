@@ -167,6 +167,16 @@ impl NodeSettings {
         }
     }
 
+    /// Returns whether the number of cores is written.
+    pub(super) fn writes_cores(&self) -> bool {
+        self.cores.is_written()
+    }
+
+    /// Returns whether the speed of cores is written.
+    pub(super) fn writes_core_speed(&self) -> bool {
+        self.core_speed.is_written()
+    }
+
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Node> {
         let usable_cores = self.cores(check, at)?;
         let scheduling = self.scheduling.get().copied().unwrap_or(Scheduling::Shared);

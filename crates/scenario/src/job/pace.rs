@@ -34,7 +34,10 @@ impl SamplePath<'_> {
 
     /// Returns the mean time of a sample's bytes if all transfers of the storage share the bandwidth `together` [B/s].
     fn through(&self, path: &RequestPath, together: f64) -> f64 {
-        let nic = if path.is_remote() { self.cluster.data_nic() } else { f64::INFINITY };
+        let nic = match path.is_remote() {
+            true => self.cluster.data_nic().min(path.per_client),
+            false => f64::INFINITY,
+        };
         let alone = match path.measured() {
             Some(table) => self.alone(table),
             None => path.most_of_one(self.dataset.mean_request()),

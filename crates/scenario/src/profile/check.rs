@@ -1,6 +1,6 @@
 //! Checks of the values of a profile, beyond the structure of its TOML.
 
-use super::{Fit, Neighbours, Parameter, Profile, ProfileProblem, Ratio, known};
+use super::{Fit, Neighbours, NodeProfile, Parameter, Profile, ProfileProblem, Ratio, known};
 
 /// Maximum value in a profile [SI unit]: more than any machine has.
 const GREATEST: f64 = 1e18;
@@ -22,6 +22,9 @@ pub(super) fn check(profile: &Profile) -> Vec<ProfileProblem> {
     }
     for (path, fit) in profile.fits() {
         check_fit(&path.join("."), &path[0], fit, &mut log);
+    }
+    for (name, node) in &profile.node {
+        check_node(&format!("node.{name}"), node, &mut log);
     }
     for (name, table) in &profile.throughput {
         table.check(&format!("throughput.{name}"), &mut log);
@@ -57,6 +60,25 @@ impl Log {
     fn share(&mut self, key: &str, value: f64) {
         if self.number(key, value) && value > 1.0 {
             self.add(key, "is more than 1", "give a share from 0 to 1");
+        }
+    }
+}
+
+fn check_node(path: &str, node: &NodeProfile, log: &mut Log) {
+    log.number(&format!("{path}.cores"), node.cores);
+    log.number(&format!("{path}.memory"), node.memory);
+    for (name, parameter) in &node.values {
+        let key = format!("{path}.values.{name}");
+        match known::NODE.iter().find(|(known, _)| known == name) {
+            Some((_, unit)) if *unit != parameter.unit => {
+                let what = format!("has the unit `{}` instead of `{unit}`", parameter.unit);
+                log.add(&key, what, format!("give the value in {unit}"));
+            }
+            Some(_) => check_parameter(&key, parameter, log),
+            None => {
+                let all = known::NODE.map(|(name, _)| name).join(", ");
+                log.add(&key, "is no value of a node", format!("write one of {all}"));
+            }
         }
     }
 }

@@ -38,6 +38,16 @@ const BURST: &[LawParameter] = &[
 const GATE: &[LawParameter] =
     &[must("period", "s"), must("latency", "s"), may("per_stream", "B/s"), may("bandwidth", "B/s")];
 const SERVICE: &[LawParameter] = &[must("in_flight", "requests")];
+const STORAGE: &[LawParameter] = &[
+    may("latency", "s"),
+    may("per_stream", "B/s"),
+    may("per_client", "B/s"),
+    may("bandwidth", "B/s"),
+    may("operations", "1/s"),
+    may("latency_spread", "1"),
+];
+const NETWORK: &[LawParameter] =
+    &[must("bandwidth", "B/s"), may("latency", "s"), may("nodes", "nodes")];
 const DECODE: &[LawParameter] =
     &[must("fixed", "core-s"), must("per_byte", "core-s/B"), must("per_pixel", "core-s")];
 const STEP: &[LawParameter] =
@@ -64,6 +74,8 @@ pub(super) fn of(kind: &str) -> &'static [LawParameter] {
         "burst" => BURST,
         "gate" => GATE,
         "service" => SERVICE,
+        "storage" => STORAGE,
+        "network" => NETWORK,
         "decode" => DECODE,
         "step" => STEP,
         "queue" => QUEUE,
@@ -76,6 +88,19 @@ pub(super) fn of(kind: &str) -> &'static [LawParameter] {
         _ => &[],
     }
 }
+
+/// Names and units of the values of a node.
+pub(super) const NODE: [(&str, &str); 9] = [
+    ("send", "B/s"),
+    ("receive", "B/s"),
+    ("read", "B/s"),
+    ("write", "B/s"),
+    ("core", "1"),
+    ("decode", "1"),
+    ("copy", "1"),
+    ("disk", "1"),
+    ("step", "1"),
+];
 
 /// Names and units of the parameters of each range of message sizes of a transport; the range's number follows each
 /// name.

@@ -2,7 +2,7 @@
 
 use super::{Fit, Parameter, known};
 use forebay_model::law::{
-    CopyLaw, DecodeLaw, MeasuredTimes, ReadLaw, SizeRange, StepLaw, TransportLaw,
+    CopyLaw, DecodeLaw, MeasuredTimes, ReadLaw, SharedReadLaw, SizeRange, StepLaw, TransportLaw,
 };
 
 impl Fit {
@@ -91,6 +91,25 @@ impl Fit {
             overhead: self.value("overhead").unwrap_or(0.0),
             cpu_fixed: self.value("cpu_fixed").unwrap_or(0.0),
             cpu_per_byte: self.value("cpu_per_byte").unwrap_or(0.0),
+        })
+    }
+
+    /// Returns the fit as a law of reads from a storage that nodes share; `None` if the fit has none of its parameters. A missing rate is
+    /// unlimited.
+    #[must_use]
+    pub fn shared_read(&self) -> Option<SharedReadLaw> {
+        let names = ["latency", "per_stream", "per_client", "bandwidth", "operations"];
+        names.iter().any(|name| self.parameters.contains_key(*name)).then(|| SharedReadLaw {
+            read: ReadLaw {
+                latency: self.value("latency").unwrap_or(0.0),
+                per_stream: self.value("per_stream").unwrap_or(f64::INFINITY),
+                bandwidth: self.value("bandwidth").unwrap_or(f64::INFINITY),
+                operations: self.value("operations").unwrap_or(f64::INFINITY),
+                overhead: 0.0,
+                cpu_fixed: 0.0,
+                cpu_per_byte: 0.0,
+            },
+            per_client: self.value("per_client").unwrap_or(f64::INFINITY),
         })
     }
 }

@@ -9,6 +9,7 @@ mod compare;
 mod file;
 mod known;
 mod laws;
+mod nodes;
 #[cfg(test)]
 mod tests;
 mod throughput;
@@ -16,6 +17,7 @@ mod write;
 
 pub use compare::{Change, Verdict, compare};
 pub use file::{ProfileError, ProfileProblem};
+pub use nodes::{Alike, NodeProfile, UNLIKE};
 pub use throughput::ThroughputTable;
 
 use forebay_model::law::CachePolicy;
@@ -84,6 +86,19 @@ pub struct Profile {
     /// in order of arrival; [`SERVED_ALL`] if all share the bandwidth fairly.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub service: BTreeMap<String, Fit>,
+    /// Storage that all nodes of a cluster share: reads by the kind of access of [`Profile::read`], each of which opens a file and reads it
+    /// whole, with the `latency` [s], the `bandwidth` of one stream (`per_stream`), of one node (`per_client`) and of all [B/s], and the
+    /// `operations` that it serves [1/s]; `open`, for files that are opened without being read; `write`, for writes of checkpoints.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub storage: BTreeMap<String, Fit>,
+    /// Network between the nodes of a cluster: `nic` (the `bandwidth` of a usual node's NIC in each direction, payload only [B/s], and the
+    /// one-way `latency` [s]); `uplink` (the `bandwidth` between groups of `nodes` [B/s], if pairs of nodes slow each other); `storage`, if
+    /// reads and collectives do not slow each other (the `bandwidth` that reads by one node reach on a network of their own [B/s]).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub network: BTreeMap<String, Fit>,
+    /// Nodes of a cluster, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node: BTreeMap<String, NodeProfile>,
     /// Page cache, by the policy that explains which files it kept: `lru`, `random`, `minio` (several if they
     /// explain it equally well, `any` if it kept all files that were read), with its `size` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -230,6 +245,8 @@ impl Profile {
         all.extend(self.burst.iter().map(|(name, fit)| (path(&["burst", name]), fit)));
         all.extend(self.gate.iter().map(|(name, fit)| (path(&["gate", name]), fit)));
         all.extend(self.service.iter().map(|(name, fit)| (path(&["service", name]), fit)));
+        all.extend(self.storage.iter().map(|(name, fit)| (path(&["storage", name]), fit)));
+        all.extend(self.network.iter().map(|(name, fit)| (path(&["network", name]), fit)));
         all.extend(self.decode.iter().map(|(name, fit)| (path(&["decode", name]), fit)));
         let mut deep = |kind: &str, fits| {
             let fits: &BTreeMap<String, BTreeMap<String, Fit>> = fits;
@@ -263,6 +280,8 @@ impl Profile {
             ["burst", name] => self.burst.get_mut(name),
             ["gate", name] => self.gate.get_mut(name),
             ["service", name] => self.service.get_mut(name),
+            ["storage", name] => self.storage.get_mut(name),
+            ["network", name] => self.network.get_mut(name),
             ["decode", name] => self.decode.get_mut(name),
             ["cache", policy] => self.cache.get_mut(policy),
             ["step", outer, name] => self.step.get_mut(outer)?.get_mut(name),
@@ -299,6 +318,21 @@ impl Profile {
     #[must_use]
     pub fn decode_fit(&self, format: &str, resize: u32) -> Option<(String, &Fit)> {
         named(&self.decode, format, &resize.to_string())
+    }
+}
+
+impl Profile {
+    /// Returns the fit of reads of the storage that all nodes share, through the page cache if there is such a fit, otherwise past it.
+    #[must_use]
+    pub fn shared_reads(&self) -> Option<&Fit> {
+        ["cold", "direct"].iter().find_map(|access| self.storage.get(*access))
+    }
+
+    /// Returns a value of the network between nodes, such as the bandwidth of `nic`; `None` if the measurements do not tell it.
+    #[must_use]
+    pub fn network_value(&self, part: &str, name: &str) -> Option<f64> {
+        let parameter = self.network.get(part)?.parameters.get(name)?;
+        Some(parameter.value).filter(|value| *value > 0.0 && value.is_finite())
     }
 }
 

@@ -41,6 +41,12 @@ impl Profile {
             let path: Vec<String> = path.iter().map(|name| key(name)).collect();
             write_fit(&mut text, &path.join("."), fit);
         }
+        for (name, node) in &self.node {
+            let path = format!("node.{}", key(name));
+            let (cores, memory) = (number(node.cores), number(node.memory));
+            text += &format!("\n[{path}]\ncores = {cores}\nmemory = {memory}\n");
+            table(&mut text, &format!("{path}.values"), &node.values, inline);
+        }
         self.throughput.iter().for_each(|(name, table)| table.write(&mut text, name));
         text
     }

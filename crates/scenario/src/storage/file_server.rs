@@ -2,16 +2,17 @@
 
 use super::burst::{BurstSettings, burst, operation_burst};
 use super::service::{InFlight, ServiceKeys, ServiceOrder};
-use super::settings::{BandwidthSettings, CpuSettings, Kind, or_infinite, time_or_none};
+use super::settings::{BandwidthSettings, CpuSettings, Kind};
+use super::shared::{SharedFit, SharedKeys, sharing};
 use super::tier::{CacheSettings, Tier};
-use super::{Access, Location, RequestPath, Written};
+use super::{Access, Bandwidth, Location, RequestPath, Written};
 use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Positive;
 use crate::role::Role;
-use forebay_model::units::{Bandwidth, Rate, Size, Time};
+use forebay_model::units::{Bandwidth as BytesPerSecond, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -20,21 +21,24 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct FileServer {
     /// Bandwidth of the server for all transfers together; a list has one entry for each number of concurrent
-    /// transfers.
-    #[schemars(required)]
+    /// transfers (default: as the profile of a cluster says).
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<BandwidthSettings>,
     /// Token bucket by which the server gives more than its `bandwidth` for a while: the credits of a cloud file system (default:
     /// there is none).
     #[schemars(extend("x-role" = Role::Identity))]
     burst: Field<BurstSettings>,
-    /// Highest bandwidth of one transfer (default: infinite).
+    /// Highest bandwidth of one transfer (default: as the profile of a cluster says, or infinite).
     #[schemars(extend("x-role" = Role::Limit))]
-    per_stream: Field<Positive<Bandwidth>>,
-    /// Time from request to first byte (default: 0 s).
+    per_stream: Field<Positive<BytesPerSecond>>,
+    /// Highest bandwidth of all transfers of one node together, as a node's client or its mount has (default: as the profile of a cluster
+    /// says, or infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
+    per_client: Field<Positive<BytesPerSecond>>,
+    /// Time from request to first byte (default: as the profile of a cluster says, or 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Varying<Time>>,
-    /// File opens per second that the server can serve (default: infinite). Reads are not counted. A data sheet often counts
+    /// File opens per second that the server can serve (default: as the profile of a cluster says, or infinite). Reads are not counted. A data sheet often counts
     /// several
     /// operations for each file (lookup, open, read, close): divide its figure by their number.
     #[schemars(extend("x-role" = Role::Limit))]
@@ -53,9 +57,10 @@ pub(crate) struct FileServer {
     /// Capacity of the server for data sets that jobs copy to it (default: as much as they copy).
     #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
-    /// Bandwidth of all writes together; writes and reads share the server (default: as that of reads).
+    /// Bandwidth of all writes together; writes and reads share the server (default: as the profile of a cluster says, or as that of
+    /// reads).
     #[schemars(extend("x-role" = Role::Limit))]
-    write_bandwidth: Field<Positive<Bandwidth>>,
+    write_bandwidth: Field<Positive<BytesPerSecond>>,
     /// Core time that each request costs the reading node; the request's time includes it (default: nothing).
     #[schemars(extend("x-role" = Role::Limit))]
     cpu: Field<CpuSettings>,
@@ -81,6 +86,7 @@ impl Kind for FileServer {
         Written {
             bandwidth: self.bandwidth.is_written(),
             per_stream: self.per_stream.is_written(),
+            per_client: self.per_client.is_written(),
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
             queues: false,
@@ -91,22 +97,33 @@ impl Kind for FileServer {
     fn path(&self, check: Check<'_>, at: NodeId, _: &str) -> Option<RequestPath> {
         self.remark_on_profile(check, at);
         let remedy = "write `bandwidth = \"2 GB/s\"`";
-        let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);
-        let (bandwidth, per_stream) = (bandwidth?.resolve(), or_infinite(&self.per_stream));
+        let bandwidth = match SharedFit::of(check).filter(|_| !self.bandwidth.is_written()) {
+            Some(fit) => Bandwidth::Fixed(fit.bandwidth()),
+            None => check.required(at, &self.bandwidth, "bandwidth", remedy)?.resolve(),
+        };
         let burst = burst(check, &self.burst, &bandwidth);
         let keys =
             ServiceKeys { service: &self.service, in_flight: &self.in_flight, piece: &self.piece };
-        let operations = or_infinite(&self.operations);
+        let shared = SharedKeys {
+            per_stream: &self.per_stream,
+            per_client: &self.per_client,
+            latency: &self.latency,
+            operations: &self.operations,
+        };
+        let path = shared.fill(check, RequestPath::unlimited(Location::Shared, Access::Cold))?;
         Some(RequestPath {
             burst,
-            operation_burst: operation_burst(check, &self.burst, operations),
-            latency: time_or_none(check, &self.latency)?,
-            sharing: keys.resolve(check, ServiceOrder::Fair, f64::INFINITY),
+            operation_burst: operation_burst(check, &self.burst, path.operations),
+            sharing: sharing(
+                check,
+                &keys,
+                keys.resolve(check, ServiceOrder::Fair, f64::INFINITY),
+                &path,
+                bandwidth.most(),
+            ),
             bandwidth,
-            per_stream,
-            operations,
             cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
-            ..RequestPath::unlimited(Location::Shared, Access::Cold)
+            ..path
         })
     }
 }
@@ -122,7 +139,9 @@ impl FileServer {
         ];
         let open = keys.iter().filter(|(_, written)| !written);
         let open: Vec<String> = open.map(|(key, _)| format!("`{key}`")).collect();
-        if open.is_empty() || check.profile.is_none_or(|profile| profile.read.is_empty()) {
+        let measured =
+            |of: &crate::profile::Profile| of.read.is_empty() || of.shared_reads().is_some();
+        if open.is_empty() || check.profile.is_none_or(measured) {
             return;
         }
         let path = check.document.path(at);

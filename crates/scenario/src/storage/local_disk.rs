@@ -89,6 +89,7 @@ impl Kind for LocalDisk {
         Written {
             bandwidth: self.bandwidth.is_written(),
             per_stream: self.per_stream.is_written(),
+            per_client: false,
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
             queues: false,
@@ -166,9 +167,13 @@ impl Kind for LocalDisk {
         let operation_burst = operation_burst(check, &self.burst, operations)
             .or(gate.and_then(|gate| gate.operations(operations)));
         let service = self.service_keys();
-        let found =
-            measured_sharing(check, burst.map_or(bandwidth.most(), |of| of.bandwidth), per_stream)
-                .filter(|_| is_measured && service.written().next().is_none());
+        let found = measured_sharing(
+            check,
+            Access::Direct.measured(),
+            burst.map_or(bandwidth.most(), |of| of.bandwidth),
+            per_stream,
+        )
+        .filter(|_| is_measured && service.written().next().is_none());
         let written = || service.resolve(check, ServiceOrder::InOrder, f64::INFINITY);
         let spent = law.map_or(0.0, |law| law.overhead);
         let path = RequestPath {
@@ -372,10 +377,15 @@ impl Gate {
 /// Bounds of the period of a gate [s]; others are mistakes of a profile.
 const GATES: std::ops::Range<f64> = 1e-3..10.0;
 
-/// Returns how the profile says that direct reads share the bandwidth; `None` if it does not tell. Where one request is slower than
+/// Returns how the profile says that reads of kind `access` share the bandwidth; `None` if it does not tell. Where one request is slower than
 /// the disk, as many are served at once as reach nine tenths of its bandwidth, which is at `most` so much [B/s].
-fn measured_sharing(check: Check<'_>, most: f64, per_stream: f64) -> Option<Sharing> {
-    let fit = check.profile?.service.get(Access::Direct.measured())?;
+pub(super) fn measured_sharing(
+    check: Check<'_>,
+    access: &str,
+    most: f64,
+    per_stream: f64,
+) -> Option<Sharing> {
+    let fit = check.profile?.service.get(access)?;
     let found = fit.parameters.get("in_flight").filter(|of| of.unidentified.is_none())?.value;
     if found >= SERVED_ALL {
         return Some(Sharing::Fair);
@@ -399,7 +409,7 @@ fn together(law: ReadLaw) -> Bandwidth {
 
 /// Returns the lognormal distribution with this mean [s] and standard deviation `sigma` of the logarithm; the
 /// constant mean if `sigma` is too small or too large.
-fn spread_out(mean: f64, sigma: f64) -> Distribution {
+pub(super) fn spread_out(mean: f64, sigma: f64) -> Distribution {
     if mean > 0.0 && (1e-3..=3.0).contains(&sigma) {
         Distribution::Lognormal { mu: mean.ln() - sigma * sigma / 2.0, sigma }
     } else {

@@ -11,6 +11,7 @@ mod parallel_fs;
 mod path;
 mod service;
 pub(super) mod settings;
+mod shared;
 pub(super) mod tier;
 
 pub use burst::Burst;
@@ -46,6 +47,8 @@ pub struct Written {
     pub bandwidth: bool,
     /// Whether the file sets the bandwidth of one transfer.
     pub per_stream: bool,
+    /// Whether the file sets the bandwidth of one node's transfers together.
+    pub per_client: bool,
     /// Whether the file sets the time to the first byte.
     pub latency: bool,
     /// Whether the file sets the operations per second.
@@ -62,6 +65,7 @@ impl Written {
     pub fn any(self) -> bool {
         self.bandwidth
             || self.per_stream
+            || self.per_client
             || self.latency
             || self.operations
             || self.queues

@@ -100,6 +100,7 @@ impl Kind for NvmeOf {
         Written {
             bandwidth: self.bandwidth.is_written(),
             per_stream: false,
+            per_client: false,
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
             queues: self.queues.is_written(),

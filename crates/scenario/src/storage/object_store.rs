@@ -82,6 +82,7 @@ impl Kind for ObjectStore {
         Written {
             bandwidth: self.bandwidth.is_written(),
             per_stream: self.per_connection.is_written(),
+            per_client: false,
             latency: self.latency.is_written(),
             operations: self.requests.is_written(),
             queues: false,

@@ -2,7 +2,8 @@
 
 use super::burst::{BurstSettings, burst, operation_burst};
 use super::service::{InFlight, ServiceKeys, ServiceOrder};
-use super::settings::{Kind, or_infinite, time_or_none};
+use super::settings::Kind;
+use super::shared::{SharedFit, SharedKeys, sharing};
 use super::tier::{CacheSettings, Tier};
 use super::{Access, Bandwidth, Location, RequestPath, StripeOffset, Targets, Written};
 use crate::check::Check;
@@ -27,12 +28,10 @@ const PIECE: f64 = 1_048_576.0;
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ParallelFs {
-    /// Number of storage targets.
-    #[schemars(required)]
+    /// Number of storage targets (default: one, if the profile of a cluster says what all together reach).
     #[schemars(extend("x-role" = Role::Limit))]
     targets: Field<Count<1, 10_000>>,
-    /// Bandwidth of each target.
-    #[schemars(required)]
+    /// Bandwidth of each target (default: infinite, if the profile of a cluster says what all together reach).
     #[schemars(extend("x-role" = Role::Limit))]
     target_bandwidth: Field<Positive<units::Bandwidth>>,
     /// Maximum number of targets that a file is striped over (default: 1).
@@ -45,20 +44,24 @@ pub(crate) struct ParallelFs {
     /// the last target of the previous file, as Lustre places files (default: "round-robin").
     #[schemars(extend("x-role" = Role::Choice))]
     stripe_offset: Field<StripeOffsetSettings>,
-    /// Bandwidth of all transfers together (default: infinite).
+    /// Bandwidth of all transfers together (default: as the profile of a cluster says, or infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     bandwidth: Field<Positive<units::Bandwidth>>,
     /// Token bucket by which the file system gives more than its `bandwidth` for a while: the credits of a cloud file system
     /// (default: there is none).
     #[schemars(extend("x-role" = Role::Identity))]
     burst: Field<BurstSettings>,
-    /// Highest bandwidth of one transfer (default: infinite).
+    /// Highest bandwidth of one transfer (default: as the profile of a cluster says, or infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     per_stream: Field<Positive<units::Bandwidth>>,
-    /// Time from request to first byte (default: 0 s).
+    /// Highest bandwidth of all transfers of one node together, as a node's client has (default: as the profile of a cluster says, or
+    /// infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
+    per_client: Field<Positive<units::Bandwidth>>,
+    /// Time from request to first byte (default: as the profile of a cluster says, or 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Varying<Time>>,
-    /// File opens per second that the metadata server can serve (default: infinite).
+    /// File opens per second that the metadata server can serve (default: as the profile of a cluster says, or infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     operations: Field<Positive<Rate>>,
     /// How reads by loaders share the bandwidth of each target: "in-order": in order of arrival, `in_flight` at once, as Lustre's request
@@ -76,7 +79,8 @@ pub(crate) struct ParallelFs {
     /// Capacity of the file system for data sets that jobs copy to it (default: as much as they copy).
     #[schemars(extend("x-role" = Role::Limit))]
     capacity: Field<Positive<Size>>,
-    /// Bandwidth of all writes together; writes and reads share the file system (default: as that of reads).
+    /// Bandwidth of all writes together; writes and reads share the file system (default: as the profile of a cluster says, or as that of
+    /// reads).
     #[schemars(extend("x-role" = Role::Limit))]
     write_bandwidth: Field<Positive<units::Bandwidth>>,
     /// Cache of the file system's files on a tier of each node (default: nothing).
@@ -101,6 +105,7 @@ impl Kind for ParallelFs {
         Written {
             bandwidth: true,
             per_stream: self.per_stream.is_written(),
+            per_client: self.per_client.is_written(),
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
             queues: false,
@@ -109,31 +114,47 @@ impl Kind for ParallelFs {
     }
 
     fn path(&self, check: Check<'_>, at: NodeId, _: &str) -> Option<RequestPath> {
-        let number = check.required(at, &self.targets, "targets", "write `targets = 16`");
-        let remedy = "write `target_bandwidth = \"1 GB/s\"`";
-        let bandwidth = check.required(at, &self.target_bandwidth, "target_bandwidth", remedy);
-        let latency = time_or_none(check, &self.latency)?;
+        let fit = SharedFit::of(check);
+        let (number, target) = match (fit, self.targets.at.or(self.target_bandwidth.at)) {
+            // What all targets reach together was measured.
+            (Some(_), None) => (1, f64::INFINITY),
+            _ => {
+                let number = check.required(at, &self.targets, "targets", "write `targets = 16`");
+                let remedy = "write `target_bandwidth = \"1 GB/s\"`";
+                let target = check.required(at, &self.target_bandwidth, "target_bandwidth", remedy);
+                (number?.small(), target?.0)
+            }
+        };
         let stripe_count = self.stripe_count.get().map_or(1, |count| count.small());
-        let number = number?.small();
         if stripe_count > number {
             let at = self.stripe_count.at.unwrap_or(at);
             let what = format!("a file cannot be on {stripe_count} of {number} targets");
             check.wrong(at, what, format!("write at most {number}"));
         }
         self.check_offset(check, at, number);
-        let together = Bandwidth::Fixed(or_infinite(&self.bandwidth));
-        let (target, per_stream) = (bandwidth?.0, or_infinite(&self.per_stream));
+        let measured = || fit.map_or(f64::INFINITY, SharedFit::bandwidth);
+        let together = self.bandwidth.get().map_or_else(measured, |given| given.0);
+        let together = Bandwidth::Fixed(together);
         let keys =
             ServiceKeys { service: &self.service, in_flight: &self.in_flight, piece: &self.piece };
-        let operations = or_infinite(&self.operations);
+        let shared = SharedKeys {
+            per_stream: &self.per_stream,
+            per_client: &self.per_client,
+            latency: &self.latency,
+            operations: &self.operations,
+        };
+        let path = shared.fill(check, RequestPath::unlimited(Location::Shared, Access::Cold))?;
         Some(RequestPath {
             burst: burst(check, &self.burst, &together),
-            operation_burst: operation_burst(check, &self.burst, operations),
-            sharing: keys.resolve(check, ServiceOrder::Fair, PIECE),
+            operation_burst: operation_burst(check, &self.burst, path.operations),
+            sharing: sharing(
+                check,
+                &keys,
+                keys.resolve(check, ServiceOrder::Fair, PIECE),
+                &path,
+                together.most(),
+            ),
             bandwidth: together,
-            per_stream,
-            latency,
-            operations,
             targets: Some(Targets {
                 number,
                 bandwidth: target,
@@ -141,7 +162,7 @@ impl Kind for ParallelFs {
                 stripe_size: self.stripe_size.get().map_or(STRIPE, |size| size.0),
                 stripe_offset: self.offset(),
             }),
-            ..RequestPath::unlimited(Location::Shared, Access::Cold)
+            ..path
         })
     }
 }

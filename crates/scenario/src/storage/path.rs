@@ -110,6 +110,8 @@ pub struct RequestPath {
     pub operation_burst: Option<TokenLaw>,
     /// Highest bandwidth of one transfer [B/s]; may be infinite.
     pub per_stream: f64,
+    /// Highest bandwidth of all transfers of one node together [B/s]; may be infinite. Only storages that nodes share have it.
+    pub per_client: f64,
     /// Storage targets over which files are striped; `None`: files are not striped.
     pub targets: Option<Targets>,
     /// Time that the storage spends on each request besides its bytes while the request has its turn [s]; 0 where requests have no turns.
@@ -136,6 +138,7 @@ impl RequestPath {
             burst: None,
             operation_burst: None,
             per_stream: f64::INFINITY,
+            per_client: f64::INFINITY,
             targets: None,
             overhead: 0.0,
             sharing: Sharing::Fair,
@@ -196,7 +199,7 @@ impl RequestPath {
         };
         let nic = if self.is_remote() { nic } else { f64::INFINITY };
         let queue = self.queues.map_or(f64::INFINITY, |of| of.bandwidth);
-        let most_of_one = self.per_stream.min(queue).min(nic);
+        let most_of_one = self.per_stream.min(self.per_client).min(queue).min(nic);
         let needed = match (self.targets, self.burst) {
             (Some(targets), _) => {
                 Bandwidth::Fixed(targets.bandwidth).transfers_for_most(most_of_one)
@@ -215,7 +218,7 @@ impl RequestPath {
     pub fn most_of_one(&self, bytes: f64) -> f64 {
         let targets = self.targets.map(|of| of.bandwidth * f64::from(of.serving(bytes)));
         let queue = self.queues.map(|of| of.bandwidth);
-        targets.into_iter().chain(queue).fold(self.per_stream, f64::min)
+        targets.into_iter().chain(queue).fold(self.per_stream.min(self.per_client), f64::min)
     }
 }
 

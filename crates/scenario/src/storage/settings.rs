@@ -3,7 +3,7 @@
 use super::tier::{self, CacheSettings, Tier};
 use super::{
     Bandwidth, ReadCpu, RequestPath, Storage, Written, file_server, local_disk, measured, memory,
-    nvme_of, object_store, parallel_fs,
+    nvme_of, object_store, parallel_fs, shared,
 };
 use crate::Distribution;
 use crate::check::Check;
@@ -49,13 +49,17 @@ pub(crate) fn resolve(
         let (at, settings) = field.given()?;
         let at = check.inside(at);
         let kind = settings.kind();
+        let path = kind.path(check, at, layout(name))?;
+        // Object stores and block devices are no file systems.
+        let is_measured = matches!(kind.name(), "file-server" | "parallel-fs");
+        let measured = is_measured.then(|| shared::write_bandwidth(check)).flatten();
         Some(Storage {
             name: name.clone(),
             kind: kind.name(),
-            path: kind.path(check, at, layout(name))?,
+            path,
             warm: kind.warm(check, layout(name)),
             written: kind.written(),
-            tier: kind.tier(),
+            tier: kind.tier().map(|tier| Tier { write: tier.write.or(measured), ..tier }),
             cache: None,
         })
     };

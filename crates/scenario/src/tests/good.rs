@@ -66,6 +66,7 @@ fn the_example_scenario_is_read_with_the_expected_settings() {
                 ..RequestPath::unlimited(Location::Shared, Access::Cold)
             },
             written: Written {
+                per_client: false,
                 bandwidth: true,
                 per_stream: true,
                 latency: true,

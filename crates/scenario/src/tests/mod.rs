@@ -2,6 +2,7 @@
 
 mod any;
 mod bad;
+mod clusters;
 mod contradictions;
 mod distributions;
 mod endless;

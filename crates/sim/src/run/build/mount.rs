@@ -10,6 +10,7 @@ use forebay_scenario::storage::Bandwidth;
 use forebay_scenario::{Queues, ReadCpu, RequestLimit, RequestPath, Sharing, Targets};
 
 use super::Builder;
+use super::sync::LinkPlace;
 use crate::env::{Service, Station, TokenBucket};
 use crate::ids::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
 use crate::run::resource::Member;
@@ -83,6 +84,7 @@ impl Builder<'_> {
         if let Client::Server { nic, .. } = client {
             route.extend(nic.map(whole));
         } else if model.remote && client != Client::Background {
+            route.extend(self.client_link(index, model.path.per_client).map(whole));
             route.extend(self.data_nic(writes).map(whole));
         }
         route.extend(warm.and_then(|_| self.page_cache_link()).map(whole));
@@ -111,6 +113,13 @@ impl Builder<'_> {
             alone: 0.0,
         };
         (mount, route, rest)
+    }
+
+    /// Returns the link for what storage `index` gives the node being built, at most `bandwidth` [B/s]; `None` if that is infinite.
+    fn client_link(&mut self, index: usize, bandwidth: f64) -> Option<LinkId> {
+        let place =
+            LinkPlace { what: Resource::storage(index, Part::Client), index: 0, of: self.node };
+        bandwidth.is_finite().then(|| self.link_at(place, bandwidth))
     }
 
     /// Returns the I/O queues of the node being built to storage `index`; the route of each queue consists of `route` and the
