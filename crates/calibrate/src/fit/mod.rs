@@ -24,10 +24,12 @@ mod lasting;
 mod laws;
 mod learners;
 mod loader;
+mod nodes;
 mod others;
 mod ranges;
 mod service;
 mod shape;
+mod shared;
 mod sizes;
 mod solve;
 #[cfg(test)]
@@ -36,6 +38,8 @@ mod throughput;
 mod transport;
 #[cfg(test)]
 mod transport_tests;
+
+pub use nodes::{AGAIN, Behind, QUANTITIES, behind};
 
 use crate::measurement::Sample;
 use estimate::rounded;
@@ -49,7 +53,8 @@ const DRAWS: usize = 400;
 /// positive number, are left out.
 #[must_use]
 pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profile {
-    let all: Vec<&Sample> = samples.iter().filter(|s| s.excluded.is_none()).collect();
+    let counts = |s: &&Sample| s.excluded.is_none() && !s.labels.contains_key(AGAIN);
+    let all: Vec<&Sample> = samples.iter().filter(counts).collect();
     let mut found = fitted(&all, provenance, host);
     if let Some(others) = neighbours(&all) {
         let alone: Vec<&Sample> = all.iter().filter(|s| s.beside.is_none()).copied().collect();
@@ -153,6 +158,9 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
             "",
             |group| service::service(group, DRAWS),
         ),
+        storage: shared::storage(all, DRAWS),
+        network: nodes::network(all, DRAWS),
+        node: nodes::nodes(all, DRAWS),
         decode: fits(&images, decode_key, "0", |group| laws::decode(group, DRAWS)),
         loader: by(
             &pytorch,
@@ -188,17 +196,25 @@ fn decode_key(sample: &Sample) -> String {
     format!("{}/{resize}", sample.label("format"))
 }
 
+/// Groups samples by `key`.
+fn grouped<'s>(
+    samples: &[&'s Sample],
+    key: impl Fn(&Sample) -> String,
+) -> BTreeMap<String, Vec<&'s Sample>> {
+    let mut groups: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        groups.entry(key(sample)).or_default().push(sample);
+    }
+    groups
+}
+
 /// Groups samples by `key` and converts each group by `turn`.
 fn by<T>(
     samples: &[&Sample],
     key: impl Fn(&Sample) -> String,
     turn: impl Fn(&[&Sample]) -> T,
 ) -> BTreeMap<String, T> {
-    let mut groups: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
-    for sample in samples {
-        groups.entry(key(sample)).or_default().push(sample);
-    }
-    groups.into_iter().map(|(key, group)| (key, turn(&group))).collect()
+    grouped(samples, key).into_iter().map(|(key, group)| (key, turn(&group))).collect()
 }
 
 /// Returns fits by the first part of a two-part key, such as `direct`. If several keys have the same first part, only the fit

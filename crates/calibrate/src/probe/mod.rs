@@ -12,6 +12,7 @@
 mod burst;
 mod cache;
 mod clock;
+mod cluster;
 mod collective;
 mod copy;
 mod decode;
@@ -39,6 +40,7 @@ mod workspace;
 pub use burst::{BurstProbe, BurstSettings};
 pub use cache::{CacheProbe, CacheSettings};
 pub use clock::{ClockProbe, ClockSettings};
+pub use cluster::{CLUSTER_PROBES, ClusterSettings};
 pub use collective::{CollectiveProbe, CollectiveSettings};
 pub use copy::{BesideSettings, CopyProbe, CopySettings, DecodingSettings, HostMemory};
 pub use decode::{DecodeProbe, DecodeSettings};

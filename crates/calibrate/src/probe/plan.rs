@@ -6,9 +6,9 @@ pub use value::{Bytes, Count, List, Seconds, Share, Tables};
 
 use super::{
     BurstProbe, BurstSettings, CacheProbe, CacheSettings, ClockProbe, ClockSettings,
-    CollectiveProbe, CollectiveSettings, CopyProbe, CopySettings, DecodeProbe, DecodeSettings,
-    DeviceName, GateProbe, GateSettings, HostProbe, HostSettings, Limits, Probe, ProbeError,
-    PytorchProbe, PytorchSettings, QueueProbe, QueueSettings, ReadProbe, ReadSettings,
+    ClusterSettings, CollectiveProbe, CollectiveSettings, CopyProbe, CopySettings, DecodeProbe,
+    DecodeSettings, DeviceName, GateProbe, GateSettings, HostProbe, HostSettings, Limits, Probe,
+    ProbeError, PytorchProbe, PytorchSettings, QueueProbe, QueueSettings, ReadProbe, ReadSettings,
     ServiceProbe, ServiceSettings, StepProbe, StepSettings,
 };
 use schemars::JsonSchema;
@@ -58,6 +58,9 @@ pub struct Plan {
     pub collective: Option<CollectiveSettings>,
     /// Measures how many reads of a working set hit the page cache (default: not measured).
     pub cache: Option<CacheSettings>,
+    /// What several nodes measure together: network, shared storage, collectives. The probes above then run on each node alone (default:
+    /// the plan is for one machine).
+    pub cluster: Option<ClusterSettings>,
 }
 
 /// Length and number of trials, for all probes.
@@ -150,7 +153,9 @@ impl Plan {
         let copy = || plan.copy.as_ref().and_then(CopySettings::problem);
         let gate = || plan.gate.as_ref().and_then(GateSettings::problem);
         let service = || plan.service.as_ref().and_then(ServiceSettings::problem);
-        if let Some(problem) = read.or_else(decode).or_else(copy).or_else(gate).or_else(service) {
+        let cluster = || plan.cluster.as_ref().and_then(ClusterSettings::problem);
+        let problem = read.or_else(decode).or_else(copy).or_else(gate).or_else(service);
+        if let Some(problem) = problem.or_else(cluster) {
             return Err(refuse(problem));
         }
         Ok(plan)

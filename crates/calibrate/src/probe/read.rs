@@ -6,11 +6,12 @@ mod data;
 mod files;
 mod reader;
 
+pub use count::Window;
 pub use data::no_file;
 pub use files::{DataFile, Set, Unit};
 pub(super) use files::{records, write};
-pub use reader::{Access, Reads, drop_from_cache, open_data, read_units};
-pub(super) use reader::{Buffer, drop_units, impossible, open};
+pub use reader::{Access, Buffer, Reads, drop_from_cache, open_data, read_units};
+pub(super) use reader::{drop_units, impossible, open};
 
 use super::{Bytes, Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial};
 use schemars::JsonSchema;

@@ -30,7 +30,13 @@ pub fn t_interval(values: &[f64]) -> Option<[f64; 2]> {
 /// Returns the 97.5 % quantile of Student's distribution with `degrees` degrees of freedom; `None`
 /// if `degrees` is not above 0.
 pub fn student_975(degrees: f64) -> Option<f64> {
-    StudentsT::new(0.0, 1.0, degrees).ok().map(|t| t.inverse_cdf(0.975))
+    student_quantile(0.975, degrees)
+}
+
+/// Returns the quantile `share` (0 to 1) of Student's distribution with `degrees` degrees of freedom; `None` if `degrees` is not
+/// above 0.
+pub fn student_quantile(share: f64, degrees: f64) -> Option<f64> {
+    StudentsT::new(0.0, 1.0, degrees).ok().map(|t| t.inverse_cdf(share))
 }
 
 #[cfg(test)]

@@ -30,23 +30,25 @@ impl Counter {
 
 /// The part of a trial in which completions count.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Window {
+pub struct Window {
     /// Begin, since the origin of the trial [s].
-    pub(super) from: f64,
+    pub from: f64,
     /// End, since the origin of the trial [s].
-    pub(super) to: f64,
+    pub to: f64,
 }
 
 impl Window {
     /// Returns whether a completion at `at` lies in the window.
-    pub(super) fn has(&self, at: f64) -> bool {
+    #[must_use]
+    pub fn has(&self, at: f64) -> bool {
         at > self.from && at <= self.to
     }
 
     /// Returns the completions per second [1/s]: the slope of the straight line through their count over time, by least squares.
     /// Each completion counts with a weight that falls to zero towards both ends (Epanechnikov's), so that a burst at an edge
     /// counts neither whole nor not at all.
-    pub(super) fn rate(&self, completions: impl Iterator<Item = f64>) -> f64 {
+    #[must_use]
+    pub fn rate(&self, completions: impl Iterator<Item = f64>) -> f64 {
         let (middle, half) = (0.5 * (self.from + self.to), 0.5 * (self.to - self.from));
         let weight = |at: f64| 0.75 / half * (1.0 - ((at - middle) / half).powi(2));
         completions.filter(|at| self.has(*at)).map(weight).sum()

@@ -377,7 +377,8 @@ fn not_data(what: &str) -> io::Error {
 }
 
 /// Memory that direct reads may write to: it begins at a multiple of 4 KiB.
-pub(in crate::probe) struct Buffer {
+#[derive(Debug)]
+pub struct Buffer {
     memory: Vec<u8>,
     from: usize,
     length: usize,
@@ -385,7 +386,8 @@ pub(in crate::probe) struct Buffer {
 
 impl Buffer {
     /// Allocates room for `length` bytes, rounded up to whole blocks of 4 KiB.
-    pub(in crate::probe) fn new(length: u64) -> Buffer {
+    #[must_use]
+    pub fn new(length: u64) -> Buffer {
         let length = length.next_multiple_of(ALIGNMENT) as usize;
         // Memory is filled with ones, so that its pages exist before anything is timed.
         let memory = vec![1; length + ALIGNMENT as usize];
@@ -394,7 +396,7 @@ impl Buffer {
     }
 
     /// Returns the aligned bytes.
-    pub(in crate::probe) fn bytes(&mut self) -> &mut [u8] {
+    pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory[self.from..self.from + self.length]
     }
 }
