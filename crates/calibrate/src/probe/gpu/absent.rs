@@ -1,5 +1,6 @@
 //! Stand-ins for the types of GPU code in a program that was built without CUDA: all attempts to make one fail.
 
+use super::together::UNIQUE;
 use super::{ABSENT, Copied, Copies, Difference, Exchange, Precision, Steps, Task, Training};
 use crate::probe::ProbeError;
 use crate::probe::fresh::Decoding;
@@ -118,10 +119,25 @@ impl Lanes {
 
 /// NCCL ranks; without CUDA there are no values of this type.
 #[derive(Debug)]
+pub(in crate::probe) fn unique() -> Result<[u8; UNIQUE], ProbeError> {
+    Err(ProbeError::Machine(ABSENT.to_owned()))
+}
+
+#[derive(Debug)]
 pub(in crate::probe) enum Ranks {}
 
 impl Ranks {
     pub(in crate::probe) fn open(_: usize, _: usize) -> Result<Ranks, ProbeError> {
+        Err(ProbeError::Machine(ABSENT.to_owned()))
+    }
+
+    pub(in crate::probe) fn join(
+        _: [u8; UNIQUE],
+        _: usize,
+        _: usize,
+        _: usize,
+        _: usize,
+    ) -> Result<Ranks, ProbeError> {
         Err(ProbeError::Machine(ABSENT.to_owned()))
     }
 

@@ -38,17 +38,22 @@ mod task;
 mod tests;
 #[cfg(all(test, feature = "cuda"))]
 mod tests_on_gpu;
+pub mod together;
 #[cfg(feature = "cuda")]
 mod trainer;
 mod turns;
 mod whole;
 
 #[cfg(not(feature = "cuda"))]
+use absent::unique;
+#[cfg(not(feature = "cuda"))]
 pub(super) use absent::{Board, Ranks};
 #[cfg(not(feature = "cuda"))]
 pub use absent::{Lanes, Learner, Learners};
 #[cfg(feature = "cuda")]
 pub(super) use call::Ranks;
+#[cfg(feature = "cuda")]
+use call::unique;
 pub use content::Form;
 #[cfg(feature = "cuda")]
 pub use lanes::Lanes;

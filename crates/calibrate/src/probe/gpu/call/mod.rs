@@ -17,6 +17,7 @@ mod open;
 pub(super) use device::{Cuda, Gpu, Recording};
 pub(super) use line::{Line, Mark, Pinned, Stopwatch};
 pub(in crate::probe) use nccl::Ranks;
+pub(super) use nccl::unique;
 pub(super) use nccl::version as nccl;
 pub(super) use nvrtc::cubin;
 pub(super) use open::{driver, load, version};

@@ -5,6 +5,7 @@ use super::failed;
 use crate::probe::ProbeError;
 use crate::probe::gpu::libraries::{self, NCCL};
 use crate::probe::gpu::task::Exchange;
+use crate::probe::gpu::together::UNIQUE;
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
 use forebay_model::input::shown;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -14,6 +15,11 @@ use std::ptr;
 use std::sync::Arc;
 
 type Communicator = *mut c_void;
+
+/// NCCL's `ncclUniqueId`, by which ranks of several processes find each other.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct UniqueId([u8; UNIQUE]);
 type Stream = *mut c_void;
 /// NCCL's constants `ncclFloat32` (`FLOAT`) and `ncclSum` (`SUM`).
 const FLOAT: c_int = 7;
@@ -24,6 +30,8 @@ struct Functions {
     version: unsafe extern "C" fn(*mut c_int) -> c_int,
     words: unsafe extern "C" fn(c_int) -> *const c_char,
     begin_all: unsafe extern "C" fn(*mut Communicator, c_int, *const c_int) -> c_int,
+    unique: unsafe extern "C" fn(*mut UniqueId) -> c_int,
+    begin_rank: unsafe extern "C" fn(*mut Communicator, c_int, UniqueId, c_int) -> c_int,
     end: unsafe extern "C" fn(Communicator) -> c_int,
     group: unsafe extern "C" fn() -> c_int,
     group_end: unsafe extern "C" fn() -> c_int,
@@ -93,6 +101,8 @@ impl Functions {
                 version: find!("ncclGetVersion"),
                 words: find!("ncclGetErrorString"),
                 begin_all: find!("ncclCommInitAll"),
+                unique: find!("ncclGetUniqueId"),
+                begin_rank: find!("ncclCommInitRank"),
                 end: find!("ncclCommDestroy"),
                 group: find!("ncclGroupStart"),
                 group_end: find!("ncclGroupEnd"),
@@ -143,11 +153,22 @@ pub(in crate::probe::gpu) fn version() -> Result<String, String> {
     Functions::open().map(|functions| functions.version())
 }
 
-/// NCCL ranks on the GPUs 0, 1, …: one on each.
+/// Returns a new number by which ranks of several processes find each other, or why NCCL cannot be used.
+pub(in crate::probe::gpu) fn unique() -> Result<[u8; UNIQUE], ProbeError> {
+    let functions = Functions::open().map_err(ProbeError::Machine)?;
+    let mut id = UniqueId([0; UNIQUE]);
+    // SAFETY: the function writes one number of this size.
+    functions.check("number a run", unsafe { (functions.unique)(&mut id) })?;
+    Ok(id.0)
+}
+
+/// NCCL ranks on the GPUs 0, 1, … of this machine: one on each.
 pub(in crate::probe) struct Ranks {
     functions: Functions,
     communicators: Vec<Communicator>,
     ranks: Vec<Rank>,
+    /// Number of ranks on all machines.
+    all: usize,
 }
 
 /// A GPU with a stream, a send buffer (`from`) and a receive buffer (`to`).
@@ -187,7 +208,37 @@ impl Ranks {
             (functions.begin_all)(communicators.as_mut_ptr(), count as c_int, numbers.as_ptr())
         };
         functions.check("join the GPUs", result)?;
-        Ok(Ranks { functions, communicators, ranks })
+        Ok(Ranks { functions, communicators, ranks, all: count })
+    }
+
+    /// Makes `count` ranks on this machine, of `all` on several machines, for collectives of up to `bytes`. The first one has the number
+    /// `first`; all use the same `id`.
+    pub(in crate::probe) fn join(
+        id: [u8; UNIQUE],
+        first: usize,
+        count: usize,
+        all: usize,
+        bytes: usize,
+    ) -> Result<Ranks, ProbeError> {
+        let functions = Functions::open().map_err(ProbeError::Machine)?;
+        let bytes = bytes.max(4 * all);
+        let ranks: Vec<Rank> =
+            (0..count).map(|number| Rank::new(number, bytes)).collect::<Result<_, _>>()?;
+        let mut communicators = vec![ptr::null_mut(); count];
+        // SAFETY: the function has no arguments.
+        functions.check("begin", unsafe { (functions.group)() })?;
+        for (index, rank) in ranks.iter().enumerate() {
+            rank.context.bind_to_thread().map_err(failed("use the GPU"))?;
+            let (all, number) = (all as c_int, (first + index) as c_int);
+            // SAFETY: the communicator lives until the group ends below.
+            let result = unsafe {
+                (functions.begin_rank)(&mut communicators[index], all, UniqueId(id), number)
+            };
+            functions.check("join the GPUs", result)?;
+        }
+        // SAFETY: the function has no arguments.
+        functions.check("join the GPUs", unsafe { (functions.group_end)() })?;
+        Ok(Ranks { functions, communicators, ranks, all })
     }
 
     /// Runs a collective `times` times and waits for the end; `bytes` is the size of the larger of a rank's
@@ -218,7 +269,7 @@ impl Ranks {
         let (from, to) = (from as *const c_void, to as *mut c_void);
         let stream: Stream = rank.stream.cu_stream().cast();
         let whole = bytes / 4;
-        let part = (whole / self.ranks.len()).max(1);
+        let part = (whole / self.all).max(1);
         // SAFETY: both buffers are as long as the largest collective; buffers and streams live until the
         // streams have finished.
         unsafe {
