@@ -61,6 +61,7 @@
 //! | [`image`] | image | JPEG images: decoded and resized as loaders do, and generated ones that take as long to decode as photographs | `random` |
 //! | [`networks`] | networks | small neural networks as data, and their training steps on CPU cores | `random` |
 //! | [`probe`] | calibrate | timed experiments on this machine; knows nothing of scenarios | `engine`, `image`, `input`, `live_queue`, `measurement`, `networks`, `random`, `stats`, `units` |
+//! | [`cluster`] | cluster | processes on several nodes that measure network and shared storage together | `fit`, `input`, `measurement`, `probe`, `random`, `stats` |
 //! | [`sim`] | sim | the simulated world | `cache`, `collective`, `engine`, `fluid`, `law`, `metrics`, `random`, `report`, `scenario`, `stats` |
 //! | [`live`] | live | the live world: runs of a scenario on this machine | `engine`, `image`, `input`, `law`, `live_queue`, `metrics`, `networks`, `probe`, `random`, `report`, `scenario`, `stats` |
 //! | [`uncertainty`] | | profiles with parameters sampled from the uncertainty of measurements, for each run | `profile`, `random`, `scenario` |
@@ -87,6 +88,7 @@
 //! - Only [`commands`] prints.
 
 pub use forebay_calibrate::{fit, import, measurement, probe};
+pub use forebay_cluster as cluster;
 pub use forebay_collective as collective;
 pub use forebay_engine::{self as engine, fluid, stats};
 pub use forebay_image as image;

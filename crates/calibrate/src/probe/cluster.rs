@@ -44,7 +44,7 @@ pub struct ClusterSettings {
     pub incast: Option<bool>,
     /// Sizes of the vectors that all nodes add up (default: none).
     pub allreduce: Option<List<Bytes>>,
-    /// Size of a checkpoint that each thread writes (default: nothing is written). Where this would take longer than five seconds, less is written.
+    /// Size of a checkpoint that each thread writes (default: nothing is written). Where this would take longer than three seconds, less is written.
     pub checkpoint: Option<Bytes>,
     /// Bytes that all nodes together may read and write on the shared storage (default: "200 GB").
     pub most_bytes: Option<Bytes>,
