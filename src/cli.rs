@@ -34,7 +34,9 @@ pub use import::{CollectiveFormat, Collectives, Dlio, Import, ImportFormat, Impo
 pub use live::Live;
 pub use new::{New, NewKind, NewPlan, NewPlot, NewScenario, NewTarget};
 pub use plot::Plot;
-pub use profile::{ProfileArgs, ProfileCommand, ProfileDiff, ProfileFit, ProfilePlot, ProfileShow};
+pub use profile::{
+    ProfileArgs, ProfileCommand, ProfileDiff, ProfileFit, ProfileNodes, ProfilePlot, ProfileShow,
+};
 pub use published::Published;
 pub use reference::Reference;
 pub use run::{Run, VerdictKind};

@@ -32,6 +32,8 @@ pub enum ProfileCommand {
     Fit(ProfileFit),
     /// Draw every fit over its samples
     Plot(ProfilePlot),
+    /// Say what nodes of a cluster that are unlike the others cost a job
+    Nodes(ProfileNodes),
 }
 
 /// Print a profile.
@@ -82,6 +84,22 @@ pub struct ProfileFit {
     /// Write the profile here instead of to standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// Say what nodes of a cluster that are unlike the others cost a job.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  forebay profile nodes calibration/profile.toml --scenario mine.toml
+
+The scenario is simulated on nodes that are alike, and again with each of the others in place of one of them.")]
+pub struct ProfileNodes {
+    /// File of the profile
+    #[arg(value_name = "FILE")]
+    pub profile: PathBuf,
+    /// Scenario to simulate
+    #[arg(long, value_name = "FILE")]
+    pub scenario: PathBuf,
 }
 
 /// Draw every fit over its samples.

@@ -4,7 +4,9 @@ use super::calibrate_output::{self, Header, Output};
 use super::interrupt::Late;
 use super::paths::Paths;
 use super::progress::tick;
-use super::{Failure, calibrate_table, input, interrupt, output, profile_text, profile_trust};
+use super::{
+    Failure, calibrate_table, cluster, input, interrupt, output, profile_text, profile_trust,
+};
 use crate::cli::Calibrate;
 use crate::input::shown;
 use crate::probe::gpu::Survey;
@@ -12,6 +14,7 @@ use crate::probe::{
     DeviceName, Event, List, Machine, Plan, Probe, ProbeError, Ruler, Runner, Seconds, Summary,
     Workspace,
 };
+use crate::profile::Host;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,15 +22,25 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Name and text of each built-in plan.
-const PLANS: [(&str, &str); 3] = [
+const PLANS: [(&str, &str); 4] = [
     ("quick", include_str!("../../calibrate/plans/quick.toml")),
     ("full", include_str!("../../calibrate/plans/full.toml")),
     ("gpu", include_str!("../../calibrate/plans/gpu.toml")),
+    ("cluster", include_str!("../../calibrate/plans/cluster.toml")),
 ];
 
+/// Plan of `--check`.
+const CHECK: (&str, &str) = ("check", include_str!("../../calibrate/plans/check.toml"));
+
 pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure> {
-    let (name, text) = plan_text(&calibrate.plan)?;
-    let outputs = calibrate_output::FILES.map(|file| calibrate.output.join(file));
+    let to_check = calibrate.check.as_deref().map(cluster::to_check).transpose()?;
+    let (name, text) = match &to_check {
+        Some(_) => (CHECK.0.to_owned(), CHECK.1.to_owned()),
+        None => plan_text(&calibrate.plan)?,
+    };
+    let output = calibrate.check.as_deref().map(cluster::check_directory);
+    let output = output.unwrap_or_else(|| calibrate.output.clone());
+    let outputs = calibrate_output::FILES.map(|file| output.join(file));
     let built_in = PLANS.iter().any(|(name, _)| calibrate.plan == Path::new(name));
     let paths = Paths::default().prints(true);
     let paths = paths.reads_all("the plan", Some(&calibrate.plan).filter(|_| !built_in));
@@ -38,6 +51,21 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     train_on(&mut plan, &calibrate.device)?;
     let budget = budget(calibrate, &plan)?;
     let directory = calibrate.directory.clone().unwrap_or_else(working_directory);
+    if plan.cluster.is_some() {
+        // Ranks may have other working directories, and node-local ones are no shared storage.
+        let directory = calibrate.directory.clone().unwrap_or_else(|| PathBuf::from("."));
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        let wanted = cluster::Wanted {
+            calibrate,
+            plan: (name, text),
+            parsed: plan,
+            budget,
+            directory,
+            output,
+            check: to_check,
+        };
+        return cluster::execute(&wanted, quiet);
+    }
     let data = calibrate.data.as_deref();
     let machine = Machine::look(data.unwrap_or(&directory));
     let mut probes = plan.probes(machine.cores, data)?;
@@ -101,7 +129,8 @@ fn finish(
     }
     let count = out.journal.samples().len();
     let place = shown(&calibrate.output);
-    let profile = out.fit(machine, versions);
+    let host = Host { cores: machine.cores, memory: machine.memory };
+    let profile = out.fit(machine.words(), host, versions);
     let file = shown(&out.profile());
     let mut text = calibrate_table::render(summary, machine);
     text.push_str(&profile_text::page_cache(&profile));

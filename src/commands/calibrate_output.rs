@@ -4,7 +4,7 @@ use super::{Failure, input, output};
 use crate::fit;
 use crate::input::path_as_json;
 use crate::input::shown;
-use crate::probe::{Journal, Machine, Plan};
+use crate::probe::{Journal, Plan};
 use crate::profile::{Host, Profile, Provenance};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,23 +69,32 @@ impl Output {
         Ok(Output { directory: directory.to_owned(), header: header.clone(), journal, _lock: lock })
     }
 
+    /// Returns the directory.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Returns the path of the profile.
     pub(super) fn profile(&self) -> PathBuf {
         self.directory.join("profile.toml")
     }
 
-    /// Fits the samples; `versions` are those of the libraries that were measured.
-    pub(super) fn fit(&self, machine: &Machine, versions: BTreeMap<String, String>) -> Profile {
+    /// Fits the samples, of a machine in these words with this host; `versions` are those of the libraries that were measured.
+    pub(super) fn fit(
+        &self,
+        machine: String,
+        host: Host,
+        versions: BTreeMap<String, String>,
+    ) -> Profile {
         let samples = self.journal.samples();
         let provenance = Provenance {
-            machine: machine.words(),
+            machine,
             forebay: env!("CARGO_PKG_VERSION").to_owned(),
             date: day(samples.last().map_or(0.0, |sample| sample.at)),
             plan: self.header.name.clone(),
             samples: "samples.jsonl".to_owned(),
             versions,
         };
-        let host = Host { cores: machine.cores, memory: machine.memory };
         fit::profile(samples, provenance, host)
     }
 

@@ -3,6 +3,8 @@
 mod calibrate;
 mod calibrate_output;
 mod calibrate_table;
+mod cluster;
+mod cluster_figure;
 mod completions;
 mod diff;
 mod diff_text;
@@ -56,6 +58,10 @@ pub fn main() -> ExitCode {
     // suggestions never show it. Such a process handles no signals: its parent ends it.
     if std::env::args_os().skip(1).eq([crate::live::PART]) {
         return end(live_part::execute());
+    }
+    // So does `forebay calibrate --hosts`, on other hosts.
+    if std::env::args_os().skip(1).eq([cluster::RANK]) {
+        return end(cluster::serve());
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

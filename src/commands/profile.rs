@@ -1,9 +1,10 @@
 //! `forebay profile`: shows, compares, fits and draws profiles of machines.
 
+use super::cluster::cost_of_nodes;
 use super::paths::Paths;
 use super::{Failure, input, output, plot, profile_figure, profile_text, run_figure};
 use crate::cli::{ProfileArgs, ProfileCommand, ReportFormat};
-use crate::cli::{ProfileDiff, ProfileFit, ProfilePlot, ProfileShow};
+use crate::cli::{ProfileDiff, ProfileFit, ProfileNodes, ProfilePlot, ProfileShow};
 use crate::fit;
 use crate::input::shown;
 use crate::measurement::Sample;
@@ -18,6 +19,7 @@ pub(super) fn execute(arguments: &ProfileArgs, quiet: bool) -> Result<(), Failur
         ProfileCommand::Diff(arguments) => diff(arguments),
         ProfileCommand::Fit(arguments) => refit(arguments, quiet),
         ProfileCommand::Plot(arguments) => draw(arguments, quiet),
+        ProfileCommand::Nodes(arguments) => nodes(arguments),
     }
 }
 
@@ -42,6 +44,18 @@ fn diff(arguments: &ProfileDiff) -> Result<(), Failure> {
         ReportFormat::Text => output::text(&profile_text::diff(&changes)),
         ReportFormat::Json => json(&changes),
     }
+}
+
+fn nodes(arguments: &ProfileNodes) -> Result<(), Failure> {
+    let paths = Paths::default().prints(true).reads("the profile", &arguments.profile);
+    paths.reads("the scenario", &arguments.scenario).check()?;
+    let profile = open(&arguments.profile)?;
+    if profile.node.is_empty() {
+        let file = shown(&arguments.profile);
+        let what = "has no nodes; `forebay calibrate --plan cluster` measures them";
+        return Err(Failure::Input(format!("{file} {what}")));
+    }
+    output::text(&cost_of_nodes(&arguments.scenario, &profile)?)
 }
 
 /// Prints a value as JSON; infinite numbers become null.

@@ -1,10 +1,12 @@
 //! Figures of fits and their samples: curves with 95 % bands from the fit's draws, trials as dots.
 
+use super::cluster_figure;
 use crate::law::{CachePolicy, PassOrder};
 use crate::measurement::Sample;
 use crate::plot::{AxisSpec, Figure, Lines, Panel, Point, Scale, Series, Style, Unit};
 use crate::profile::{Fit, Profile};
 use crate::stats::quantile;
+use std::collections::BTreeMap;
 
 /// Number of points of a curve.
 const POINTS: usize = 120;
@@ -18,6 +20,10 @@ pub(super) fn figures(profile: &Profile, samples: &[Sample]) -> Vec<(String, Fig
         let of: Vec<&Sample> = samples.iter().filter(|s| belongs(s, &path, profile)).collect();
         let lines = match path[0].as_str() {
             "read" => read(fit, &of),
+            "storage" => match shared(fit, &of) {
+                Some(lines) => lines,
+                None => continue,
+            },
             "decode" => decode(fit, &of),
             "step" => step(fit, &of),
             "queue" => queue(fit, &of),
@@ -41,6 +47,7 @@ pub(super) fn figures(profile: &Profile, samples: &[Sample]) -> Vec<(String, Fig
             figures.push((name, figure));
         }
     }
+    figures.extend(cluster_figure::figures(profile, samples));
     figures
 }
 
@@ -56,6 +63,11 @@ fn belongs(sample: &Sample, path: &[String], profile: &Profile) -> bool {
         && match path[0].as_str() {
             "read" => {
                 sample.probe == "read" && variant("access", sample.label("layout").to_owned())
+            }
+            "storage" => {
+                sample.probe == "shared-read"
+                    && sample.label("access") == path[1]
+                    && !sample.labels.contains_key(crate::fit::AGAIN)
             }
             "decode" => {
                 let resize = sample.settings.get("resize").copied().unwrap_or(0.0);
@@ -167,6 +179,37 @@ fn read(fit: &Fit, samples: &[&Sample]) -> Lines {
     }
     let x = axis("Size of a read", Unit::Bytes, Scale::Log);
     curves.lines(x, axis("Of all readers", Unit::BytesPerSecond, Scale::Log), "Readers")
+}
+
+/// Returns the plot of the throughput of all nodes together [B/s] by their number, with a curve for each number of threads and size of a
+/// file; `None` for a fit of other operations than reads.
+fn shared(fit: &Fit, samples: &[&Sample]) -> Option<Lines> {
+    fit.shared_read().filter(|_| !samples.is_empty())?;
+    let mut kinds: Vec<(f64, f64)> =
+        samples.iter().map(|s| (s.setting("streams"), s.setting("size"))).collect();
+    kinds.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    kinds.dedup();
+    let range = fit.range.get("nodes").copied().unwrap_or([0.0; 2]);
+    let mut curves = Curves::default();
+    for (streams, size) in kinds.into_iter().take(CURVES) {
+        let law = |fit: &Fit, nodes: f64| {
+            Some(size * fit.shared_read()?.requests_per_second(size, nodes, streams))
+        };
+        let of =
+            samples.iter().filter(|s| (s.setting("streams"), s.setting("size")) == (streams, size));
+        // The samples of all nodes of a trial are one dot.
+        let mut trials: BTreeMap<(u64, u32), f64> = BTreeMap::new();
+        for sample in of {
+            let key = (sample.setting("nodes") as u64, sample.trial);
+            *trials.entry(key).or_default() += size / sample.seconds_each();
+        }
+        let dots = trials.into_iter().map(|((nodes, _), rate)| (nodes as f64, rate)).collect();
+        let name = format!("{streams}, {}", crate::report::format::bytes(size));
+        curves.add(name, curve(fit, range, law), dots);
+    }
+    let x = axis("Nodes that read at once", Unit::Number, Scale::Log);
+    let y = axis("Of all nodes", Unit::BytesPerSecond, Scale::Log);
+    Some(curves.lines(x, y, "Threads a node, size"))
 }
 
 /// Returns the plot of core time for decoding an image by pixels, with a curve for each number of stored bytes per pixel.

@@ -1,6 +1,6 @@
 //! Profiles and their differences as tables.
 
-use super::output;
+use super::{cluster, output};
 use crate::law::CachePolicy;
 use crate::profile::{Change, Fit, Neighbours, Parameter, Profile, ThroughputTable, Verdict};
 use crate::report::format::{bytes, number, prefixed, rate, seconds, share, signed_share};
@@ -44,7 +44,11 @@ pub(super) fn show(profile: &Profile) -> String {
     let tables: String = profile.throughput.iter().map(|(name, of)| throughput(name, of)).collect();
     let measured: String = profile.fits().iter().map(|(path, fit)| range(path, fit)).collect();
     let neighbours = profile.neighbours.as_ref().map(neighbours).unwrap_or_default();
-    format!("{rows}\n\n{notes}{neighbours}{alone}{measured}{tables}{}", provenance(profile))
+    let nodes = match profile.node.is_empty() {
+        true => String::new(),
+        false => format!("{}\n", cluster::nodes(profile)),
+    };
+    format!("{rows}\n\n{nodes}{notes}{neighbours}{alone}{measured}{tables}{}", provenance(profile))
 }
 
 /// Returns a line that says what others took during the measurement.

@@ -17,6 +17,7 @@ mod choices;
 mod circular_recovery;
 mod cli;
 mod closed;
+mod clusters;
 mod combinations;
 mod conformance;
 mod conservation;

@@ -1,0 +1,127 @@
+//! Compares a calibration with an earlier one: whether a node or the shared storage has become worse.
+
+use crate::fit::QUANTITIES;
+use crate::measurement::Sample;
+use crate::profile::{NodeProfile, Parameter, Profile, UNLIKE};
+use crate::report::format::{rate, share};
+use std::collections::BTreeMap;
+
+/// Returns a line for each figure that is worse than before: by at least 8 %, and with intervals that do not meet.
+pub(super) fn worse(before: &Profile, now: &Profile, samples: &[Sample]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, earlier) in &before.node {
+        let Some(own) = now.node.get(name) else {
+            found.push(format!("{name}: it does not take part"));
+            continue;
+        };
+        if own.cores < (1.0 - UNLIKE) * earlier.cores {
+            found.push(format!("{name}: {} cores instead of {}", own.cores, earlier.cores));
+        }
+        let alike = heaviest(before) == heaviest(now);
+        let of_node = of_node(name, earlier, own).into_iter();
+        found.extend(of_node.filter(|(quantity, _)| *quantity != "read" || alike).map(|of| of.1));
+    }
+    found.extend(of_storage(before, samples));
+    found
+}
+
+/// Returns what a node does worse, each with its quantity.
+fn of_node(name: &str, before: &NodeProfile, now: &NodeProfile) -> Vec<(&'static str, String)> {
+    let fall = |(quantity, unit): &(&'static str, &'static str)| {
+        let (was, is) = (before.values.get(*quantity)?, now.values.get(*quantity)?);
+        // Speeds are relative to the other nodes, whose median is 1 in both.
+        let less = 1.0 - is.value / was.value;
+        let text = || match *unit {
+            "B/s" => format!(
+                "{name}: {quantity} {} instead of {} ({} less)",
+                rate(is.value, "B"),
+                rate(was.value, "B"),
+                share(less)
+            ),
+            _ => format!("{name}: {quantity} {} less, compared with the other nodes", share(less)),
+        };
+        (less >= UNLIKE && apart(was, is)).then(|| (*quantity, text()))
+    };
+    QUANTITIES.iter().filter_map(fall).collect()
+}
+
+/// Returns whether two intervals do not meet; values without an interval tell nothing.
+fn apart(was: &Parameter, is: &Parameter) -> bool {
+    was.ci95.zip(is.ci95).is_some_and(|(was, is)| is[1] < was[0])
+}
+
+/// Returns the largest files and most threads of the reads in a profile, of which each node's own reads are.
+fn heaviest(profile: &Profile) -> Option<[f64; 2]> {
+    let range = &profile.shared_reads()?.range;
+    Some([range.get("size")?[1], range.get("streams")?[1]])
+}
+
+/// Returns which reads of the shared storage by all nodes together are slower than the profile predicts.
+fn of_storage(before: &Profile, samples: &[Sample]) -> Vec<String> {
+    let Some(fit) = before.shared_reads() else { return Vec::new() };
+    let Some(law) = fit.shared_read() else { return Vec::new() };
+    let mut trials: BTreeMap<String, (f64, f64, f64, BTreeMap<u32, f64>)> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.probe == "shared-read") {
+        let [size, nodes, streams] = ["size", "nodes", "streams"].map(|name| sample.setting(name));
+        if sample.excluded.is_some() || sample.labels.contains_key(crate::fit::AGAIN) {
+            continue;
+        }
+        let key = format!("{size} {nodes} {streams}");
+        let entry = trials.entry(key).or_insert((size, nodes, streams, BTreeMap::new()));
+        *entry.3.entry(sample.trial).or_default() += 1.0 / sample.seconds_each();
+    }
+    let most = trials.values().map(|of| of.1).fold(0.0, f64::max);
+    let mut found = Vec::new();
+    for (size, nodes, streams, rates) in trials.into_values().filter(|of| of.1 == most) {
+        let mut rates: Vec<f64> = rates.into_values().collect();
+        rates.sort_by(f64::total_cmp);
+        let Some(middle) = crate::stats::quantile(&rates, 0.5) else { continue };
+        let predicted = law.requests_per_second(size, nodes, streams);
+        let less = 1.0 - middle / predicted;
+        // Also the best trial is slower than half of the fit's own errors explain.
+        let best = rates.last().copied().unwrap_or(middle) / predicted;
+        if less >= UNLIKE && 1.0 - best > fit.residual {
+            found.push(format!(
+                "storage: {nodes} nodes read files of {} at {} instead of {} ({} less)",
+                crate::report::format::bytes(size),
+                rate(middle * size, "B"),
+                rate(predicted * size, "B"),
+                share(less)
+            ));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(read: f64, cores: f64) -> NodeProfile {
+        let value = Parameter {
+            value: read,
+            unit: "B/s".into(),
+            ci95: Some([0.98 * read, 1.02 * read]),
+            unidentified: None,
+        };
+        NodeProfile { cores, memory: 1e9, values: [("read".to_owned(), value)].into() }
+    }
+
+    fn cluster(nodes: &[(&str, NodeProfile)]) -> Profile {
+        let node = nodes.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect();
+        Profile { node, ..Profile::default() }
+    }
+
+    #[test]
+    fn nodes_that_became_slower_lost_cores_or_are_gone_are_named() {
+        let before =
+            cluster(&[("a", node(1e8, 8.0)), ("b", node(1e8, 8.0)), ("c", node(1e8, 8.0))]);
+        assert_eq!(worse(&before, &before, &[]), Vec::<String>::new());
+        let now = cluster(&[("a", node(0.8e8, 8.0)), ("b", node(0.96e8, 4.0))]);
+        let found = worse(&before, &now, &[]);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].starts_with("a: read 80 MB/s instead of 100 MB/s (20"), "{}", found[0]);
+        assert!(found[1].starts_with("b: 4 cores instead of 8"), "{}", found[1]);
+        assert!(found[2].starts_with("c: it does not take part"), "{}", found[2]);
+    }
+}
