@@ -1,6 +1,6 @@
 //! The command `profile`.
 
-use super::format::{PictureFormat, ReportFormat};
+use super::format::{FigureTheme, PictureFormat, ReportFormat};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -119,4 +119,7 @@ pub struct ProfilePlot {
     /// Kind of picture
     #[arg(long, value_enum, default_value_t = PictureFormat::Svg)]
     pub format: PictureFormat,
+    /// Background colour of the figures
+    #[arg(long, value_enum, default_value_t = FigureTheme::Light)]
+    pub theme: FigureTheme,
 }

@@ -87,14 +87,19 @@ fn targets(plot: &Plot, recipe: &Path) -> Vec<(Kind, PathBuf)> {
     kinds(plot.format).iter().map(target).collect()
 }
 
-/// Draws the figure of one recipe.
-fn draw(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<(), Failure> {
-    let table = table(plot, path, recipe, quiet)?;
-    let theme = match plot.theme {
+/// Returns the theme that the command line asks for.
+pub(super) fn theme(asked: FigureTheme) -> Theme {
+    match asked {
         FigureTheme::Light => Theme::Light,
         FigureTheme::Dark => Theme::Dark,
         FigureTheme::Auto => Theme::Auto,
-    };
+    }
+}
+
+/// Draws the figure of one recipe.
+fn draw(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<(), Failure> {
+    let table = table(plot, path, recipe, quiet)?;
+    let theme = theme(plot.theme);
     let figure = Figure { theme, ..plot::build(recipe, &table).map_err(fail)? };
     write(plot, path, &figure, quiet)
 }

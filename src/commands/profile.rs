@@ -8,6 +8,7 @@ use crate::cli::{ProfileDiff, ProfileFit, ProfileNodes, ProfilePlot, ProfileShow
 use crate::fit;
 use crate::input::shown;
 use crate::measurement::Sample;
+use crate::plot::Figure;
 use crate::profile::{Profile, Provenance, compare};
 use serde::Serialize;
 use std::fs;
@@ -132,7 +133,9 @@ fn draw(arguments: &ProfilePlot, quiet: bool) -> Result<(), Failure> {
     let mut paths = Paths::default().reads("the profile", &arguments.profile);
     paths = paths.reads("the samples", &named);
     let mut targets = Vec::new();
+    let theme = plot::theme(arguments.theme);
     for (name, figure) in profile_figure::figures(&profile, &all) {
+        let figure = Figure { theme, ..figure };
         for (kind, extension) in plot::kinds(arguments.format) {
             let target = directory.join(format!("{name}.{extension}"));
             paths = paths.writes_below("a figure", &target);

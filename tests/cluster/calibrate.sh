@@ -9,7 +9,7 @@
 #   gigabit    three hosts of 1 Gbit/s, by --hosts                                                    half a minute
 #   slow [N]   N rounds (20): a slow NIC, a slow disk and half of the cores, each on another host     two minutes a round
 #   equal [N]  N rounds (20) of equal hosts                                                           a minute and a half a round
-#   parallel   four hosts on MooseFS: reads through the NIC that carries all-reduce too               eight minutes
+#   parallel   four hosts on MooseFS: reads through the NIC that carries all-reduce too               six minutes
 set -u
 program=$(realpath "${1:?the program}"); place=$(realpath -m "${2:?a directory}"); shift 2
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -286,7 +286,7 @@ equal() {
 }
 parallel() {
     rm -rf parallel; up 5 200mbit; shape 5 1gbit fcs1; disk 0 0; moose_up || return
-    storage=$place/shared calibrate "$place/parallel" 4 --plan cluster
+    storage=$place/shared calibrate "$place/parallel" 4 --plan cluster --only pair,shared-read,allreduce,beside
     echo "exit code $?"
     left_out parallel
     together parallel
@@ -294,6 +294,8 @@ parallel() {
 }
 # together OUTPUT: predicts reads and all-reduce at the same time, from what was measured of each apart.
 together() {
+    # The vector that was added up beside reads.
+    local vector; vector=$(python3 -c "import json; print(int([s for s in map(json.loads, open('$1/samples.jsonl')) if s['probe'] == 'beside'][0]['settings']['bytes']))")
     cat > together.toml <<P
 name = "together"
 profile = "$1/profile.toml"
@@ -319,7 +321,7 @@ storage = "m"
 batch = 1
 loader.tf-queue = { threads = 1, capacity = "8 samples" }
 model.step = "1 us"
-sync.allreduce = { gradients = "64 MiB", buckets = "all", algorithm = "ring", fidelity = "flow" }
+sync.allreduce = { gradients = "$vector B", buckets = "all", algorithm = "ring", fidelity = "flow" }
 P
     python3 - "$1" "$program" <<'P'
 import json, statistics, subprocess, sys

@@ -1,7 +1,6 @@
 //! Measures again what nodes fell behind in, beside two of their siblings, before they are named.
 
-use super::network::ahead;
-use super::{End, Kind, Survey};
+use super::{AHEAD, End, Kind, Survey};
 use crate::message::Task;
 use forebay_calibrate::fit::{AGAIN, Behind};
 use std::collections::BTreeSet;
@@ -98,7 +97,7 @@ impl Survey<'_> {
             for rank in ranks {
                 self.go_on()?;
                 let trial = self.trials(&kind);
-                let start = self.crew.at(&[*rank], ahead())[0];
+                let start = self.crew.at(&[*rank], AHEAD)[0];
                 let folder = self.folder_of(*rank);
                 let tasks = vec![(*rank, Task::Checkpoint { folder, streams, bytes, start })];
                 for found in self.work(tasks, 30.0)? {

@@ -2,7 +2,7 @@
 //! more nodes; opens; writes; all-reduce; reads beside all-reduce; and the first reads again.
 //!
 //! A kind of trial has labels and settings; each trial gives a sample for each node that takes part. What an earlier run has measured is
-//! not measured again. One node of a rank or more ([`Crew::leaders`]) takes part with its lowest rank.
+//! not measured again. A node with several ranks takes part with its lowest one ([`Crew::leaders`]).
 
 mod again;
 mod network;
@@ -188,7 +188,7 @@ impl<'a> Survey<'a> {
             ("allreduce", Self::all_reduces),
             ("nccl", Self::nccl),
             ("beside", Self::beside),
-            ("shared-read", Self::again),
+            ("shared-read", Self::drift),
         ];
         for (name, probe) in probes {
             if name != "alone" && !self.wanted(name) {

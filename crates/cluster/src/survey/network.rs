@@ -1,6 +1,6 @@
 //! Pairs of nodes, and all-reduce.
 
-use super::{AHEAD, End, Event, Kind, Survey};
+use super::{End, Event, Kind, Survey};
 use crate::message::{Found, Task, Timing};
 use std::collections::BTreeSet;
 
@@ -291,11 +291,6 @@ impl Survey<'_> {
         let settings = &self.order.settings;
         (settings.before.map_or(0.3, |of| of.0), settings.window.map_or(1.0, |of| of.0))
     }
-}
-
-/// Returns the begin of the next trial, ahead of now [s].
-pub(super) fn ahead() -> f64 {
-    AHEAD
 }
 
 /// Returns the median; 0 without values.

@@ -1,7 +1,7 @@
 //! Reads, opens and writes on the shared storage.
 
-use super::network::{ahead, median};
-use super::{End, Event, Kind, Survey};
+use super::network::median;
+use super::{AHEAD, End, Event, Kind, Survey};
 use crate::message::{Found, Task, Timing};
 use forebay_calibrate::fit;
 use forebay_calibrate::measurement::Sample;
@@ -20,6 +20,8 @@ const SMALL_RISE: f64 = 2e-3;
 /// Largest size of the large requests beside which small ones are read [B], and numbers of threads that read them.
 const LARGE: u64 = 1 << 20;
 const LARGE_READERS: [usize; 3] = [1, 3, 6];
+/// Number of all-reduces alone that a trial beside reads should last.
+const ROUNDS: f64 = 10.0;
 /// Kind of access of the order of service, beside those of each machine's own disks.
 const SHARED: &str = "shared";
 /// Time of a checkpoint [s], and smallest part of it that is written [B].
@@ -160,7 +162,7 @@ impl Survey<'_> {
                 self.go_on()?;
                 let times = self.times();
                 let ranks = [reader, beside];
-                let starts = self.crew.at(&ranks, ahead());
+                let starts = self.crew.at(&ranks, AHEAD);
                 let load = |size, streams| Load { nodes: 1, streams, size, only_open: false };
                 let loads = [load(small, 1), load(large, readers)];
                 let mut tasks = Vec::new();
@@ -204,7 +206,7 @@ impl Survey<'_> {
     }
 
     /// Measures the first load of reads again: how much the storage has drifted meanwhile.
-    pub(super) fn again(&mut self) -> Result<(), End> {
+    pub(super) fn drift(&mut self) -> Result<(), End> {
         let Some(load) = self.loads().first().copied() else { return Ok(()) };
         if self.trials(&self.kind(load, "drift")) >= self.at_least() {
             return Ok(());
@@ -348,7 +350,7 @@ impl Survey<'_> {
         trial: usize,
         (skip, length): (f64, f64),
     ) -> Result<Vec<Found>, End> {
-        let starts = self.crew.at(ranks, ahead());
+        let starts = self.crew.at(ranks, AHEAD);
         let tasks = self.reading(load, trial, ranks, &starts, (skip, length));
         self.work(tasks, skip + length)
     }
@@ -450,7 +452,7 @@ impl Survey<'_> {
             for trial in self.trials(&kind)..self.at_least() * each {
                 self.go_on()?;
                 let ranks = self.turn(trial, *nodes);
-                let starts = self.crew.at(&ranks, ahead());
+                let starts = self.crew.at(&ranks, AHEAD);
                 let task = |(rank, start): (&u32, &f64)| {
                     let folder = self.folder_of(*rank);
                     let (streams, start) = (*streams, *start);
@@ -471,13 +473,31 @@ impl Survey<'_> {
         Ok(())
     }
 
+    /// Returns the median time of an all-reduce of `bytes` [s]; 0 if it was not measured.
+    fn time_of_ring(&self, bytes: u64) -> f64 {
+        let alone = self.collective(bytes);
+        let of = self.journal.samples().iter().filter(|sample| alone.has(sample));
+        median(of.map(Sample::seconds_each).collect())
+    }
+
+    /// Returns the size of the vectors to add up beside reads [B]: the largest of which many rounds fit into a trial, also if reads slow them;
+    /// `None` if the plan has no all-reduce.
+    fn vector_beside(&self) -> Option<u64> {
+        let sizes = self.order.settings.allreduce.as_ref()?;
+        let (_, window) = self.times();
+        let fits = |bytes: &u64| {
+            let once = self.time_of_ring(*bytes);
+            once > 0.0 && ROUNDS * once <= window
+        };
+        let sizes = || sizes.iter().map(|size| size.0);
+        sizes().filter(fits).max().or_else(|| sizes().min())
+    }
+
     /// Measures reads and all-reduce at the same time.
     pub(super) fn beside(&mut self) -> Result<(), End> {
-        let settings = &self.order.settings;
-        let Some(bytes) = settings.allreduce.as_ref().and_then(|all| all.iter().max()) else {
+        let (Some(bytes), Some(load)) = (self.vector_beside(), self.naming()) else {
             return Ok(());
         };
-        let (bytes, Some(load)) = (bytes.0, self.naming()) else { return Ok(()) };
         let load = Load { nodes: self.leaders.len(), ..load };
         let kinds = ["read", "allreduce"].map(|what| {
             let numbers = [
@@ -493,15 +513,13 @@ impl Survey<'_> {
         }
         self.prepare()?;
         (self.on)(Event::Begin("reads beside all-reduce"));
-        let alone = self.collective(bytes);
-        let of = self.journal.samples().iter().filter(|sample| alone.has(sample));
-        let mut once = median(of.map(|sample| sample.seconds_each()).collect());
+        let mut once = self.time_of_ring(bytes);
         if once <= 0.0 {
             let first = self.all_reduce(bytes, 1)?;
             once = first.seconds / first.count;
         }
         let (skip, window) = self.times();
-        let length = (4.0 * once).clamp(window, STRETCH * window);
+        let length = (ROUNDS * once).clamp(window, STRETCH * window);
         // All-reduce lasts until the reads are over, also if it is as fast as alone.
         let times = ((skip + length) / once.max(1e-6)).ceil().clamp(1.0, 1e6) as u32;
         for trial in self.trials(&kinds[1])..self.at_least() {
