@@ -117,12 +117,12 @@ impl Lanes {
     }
 }
 
-/// NCCL ranks; without CUDA there are no values of this type.
-#[derive(Debug)]
-pub(in crate::probe) fn unique() -> Result<[u8; UNIQUE], ProbeError> {
+/// Reports that NCCL cannot be used.
+pub(in crate::probe::gpu) fn unique() -> Result<[u8; UNIQUE], ProbeError> {
     Err(ProbeError::Machine(ABSENT.to_owned()))
 }
 
+/// NCCL ranks; without CUDA there are no values of this type.
 #[derive(Debug)]
 pub(in crate::probe) enum Ranks {}
 
