@@ -1,13 +1,19 @@
 //! Compares a calibration with an earlier one: whether a node or the shared storage has become worse.
 
-use crate::fit::QUANTITIES;
+use crate::fit::{Behind, QUANTITIES};
 use crate::measurement::Sample;
 use crate::profile::{NodeProfile, Parameter, Profile, UNLIKE};
 use crate::report::format::{rate, share};
 use std::collections::BTreeMap;
 
-/// Returns a line for each figure that is worse than before: by at least 8 %, and with intervals that do not meet.
-pub(super) fn worse(before: &Profile, now: &Profile, samples: &[Sample]) -> Vec<String> {
+/// Returns a line for each figure that is worse than before: by at least 8 %, and with intervals that do not meet. Speeds of nodes that were
+/// measured alone, and so one after the other where they share a machine, must also have been found `behind` twice.
+pub(super) fn worse(
+    before: &Profile,
+    now: &Profile,
+    samples: &[Sample],
+    behind: &[Behind],
+) -> Vec<String> {
     let mut found = Vec::new();
     for (name, earlier) in &before.node {
         let Some(own) = now.node.get(name) else {
@@ -19,7 +25,11 @@ pub(super) fn worse(before: &Profile, now: &Profile, samples: &[Sample]) -> Vec<
         }
         let alike = heaviest(before) == heaviest(now);
         let of_node = of_node(name, earlier, own).into_iter();
-        found.extend(of_node.filter(|(quantity, _)| *quantity != "read" || alike).map(|of| of.1));
+        let counts = |quantity: &str| match QUANTITIES.iter().find(|(name, _)| *name == quantity) {
+            Some((_, "1")) => behind.iter().any(|of| of.node == *name && of.quantity == quantity),
+            _ => quantity != "read" || alike,
+        };
+        found.extend(of_node.filter(|(quantity, _)| counts(quantity)).map(|of| of.1));
     }
     found.extend(of_storage(before, samples));
     found
@@ -116,9 +126,9 @@ mod tests {
     fn nodes_that_became_slower_lost_cores_or_are_gone_are_named() {
         let before =
             cluster(&[("a", node(1e8, 8.0)), ("b", node(1e8, 8.0)), ("c", node(1e8, 8.0))]);
-        assert_eq!(worse(&before, &before, &[]), Vec::<String>::new());
+        assert_eq!(worse(&before, &before, &[], &[]), Vec::<String>::new());
         let now = cluster(&[("a", node(0.8e8, 8.0)), ("b", node(0.96e8, 4.0))]);
-        let found = worse(&before, &now, &[]);
+        let found = worse(&before, &now, &[], &[]);
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].starts_with("a: read 80 MB/s instead of 100 MB/s (20"), "{}", found[0]);
         assert!(found[1].starts_with("b: 4 cores instead of 8"), "{}", found[1]);

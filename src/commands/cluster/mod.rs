@@ -397,7 +397,7 @@ fn finish(
     let profile = out.fit(machine, host, BTreeMap::new());
     let mut said = text::after(&profile, out.journal.samples(), &report);
     let verdict = wanted.check.as_ref().map(|before| {
-        let worse = again::worse(before, &profile, out.journal.samples());
+        let worse = again::worse(before, &profile, out.journal.samples(), &report.behind);
         said.push_str(&text::checked(&worse));
         worse
     });
