@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Longest time of a greeting, and of a transfer without progress.
 pub const PATIENCE: Duration = Duration::from_secs(15);
-/// Largest number of greetings at once: more are closed, so that strangers cannot take all memory.
+/// Largest number of greetings at once, so that strangers cannot take all memory.
 const MOST_GREETINGS: usize = 256;
 
 /// Who this process is to the others of its run.
@@ -46,11 +46,47 @@ impl Member {
         Ok(stream)
     }
 
-    /// Lets a process that connects prove that it belongs to the run. Returns who it is.
+    /// Accepts connections for as long as this process lives, and passes on those from processes of the run. Each is greeted in a thread
+    /// of its own, at most `most` at once, so that a stranger who says nothing keeps nobody waiting; more are closed.
     ///
     /// # Errors
-    /// It is a stranger, or takes too long.
-    pub fn greet(&self, stream: &mut TcpStream) -> io::Result<Caller> {
+    /// The system starts no thread.
+    pub fn accept(
+        &self,
+        listener: TcpListener,
+        most: usize,
+        on: impl Fn(Caller, TcpStream) + Send + Sync + 'static,
+    ) -> io::Result<()> {
+        let greetings = Arc::new(AtomicUsize::new(0));
+        let (member, on) = (self.clone(), Arc::new(on));
+        let accept = move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else {
+                    thread::sleep(Duration::from_millis(10));
+                    continue;
+                };
+                if greetings.fetch_add(1, Ordering::Relaxed) >= most {
+                    greetings.fetch_sub(1, Ordering::Relaxed);
+                    continue;
+                }
+                let (member, on, ended) = (member.clone(), on.clone(), greetings.clone());
+                let greet = move || {
+                    if let Ok(caller) = member.greet(&mut stream) {
+                        on(caller, stream);
+                    }
+                    ended.fetch_sub(1, Ordering::Relaxed);
+                };
+                if thread::Builder::new().spawn(greet).is_err() {
+                    greetings.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        };
+        thread::Builder::new().name("accept".to_owned()).spawn(accept)?;
+        Ok(())
+    }
+
+    /// Lets a process that connects prove that it belongs to the run. Returns who it is.
+    fn greet(&self, stream: &mut TcpStream) -> io::Result<Caller> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let caller = secret::answer(&mut Greeting::new(stream), &self.secret, self.run)?;
@@ -120,9 +156,12 @@ impl Arrivals {
     pub fn listen(address: IpAddr, member: &Member) -> io::Result<Arrivals> {
         let listener = TcpListener::bind((address, 0))?;
         let arrivals = Arrivals { waiting: Arc::default(), address: listener.local_addr()? };
-        let (waiting, member) = (arrivals.waiting.clone(), member.clone());
-        let accept = move || accept(&listener, &waiting, &member);
-        thread::Builder::new().name("arrivals".to_owned()).spawn(accept)?;
+        let waiting = arrivals.waiting.clone();
+        member.accept(listener, MOST_GREETINGS, move |caller, stream| {
+            let mut all = waiting.streams.lock().unwrap_or_else(PoisonError::into_inner);
+            all.entry(caller.purpose).or_default().push(stream);
+            waiting.more.notify_all();
+        })?;
         Ok(arrivals)
     }
 
@@ -153,35 +192,6 @@ impl Arrivals {
             all = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(all.remove(&mark).unwrap_or_default())
-    }
-}
-
-/// Accepts connections for as long as the process lives. Each is greeted in a thread of its own, so that a stranger who says nothing
-/// keeps nobody waiting.
-fn accept(listener: &TcpListener, waiting: &Arc<Waiting>, member: &Member) {
-    let greetings = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming() {
-        let Ok(mut stream) = stream else {
-            thread::sleep(Duration::from_millis(10));
-            continue;
-        };
-        if greetings.fetch_add(1, Ordering::Relaxed) >= MOST_GREETINGS {
-            greetings.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (waiting, member, count) = (waiting.clone(), member.clone(), greetings.clone());
-        let greetings = greetings.clone();
-        let greet = move || {
-            if let Ok(caller) = member.greet(&mut stream) {
-                let mut all = waiting.streams.lock().unwrap_or_else(PoisonError::into_inner);
-                all.entry(caller.purpose).or_default().push(stream);
-                waiting.more.notify_all();
-            }
-            greetings.fetch_sub(1, Ordering::Relaxed);
-        };
-        if thread::Builder::new().spawn(greet).is_err() {
-            count.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }
 

@@ -10,8 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Channel, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -131,10 +130,13 @@ impl Gate {
         };
         let spawned = thread::Builder::new().name("rank 0".to_owned()).spawn(move || join().ok());
         spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
-        let (listener, member, to) = (self.listener, self.member, tell.clone());
-        let accepting = move || accept(&listener, &member, &to);
-        let spawned = thread::Builder::new().name("gate".to_owned()).spawn(accepting);
-        spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
+        let to = tell.clone();
+        let accepting = self.member.accept(self.listener, MOST_GREETINGS, move |caller, stream| {
+            if caller.purpose == CONTROL {
+                to.send(Event::Greeted(caller.rank, caller.version, stream)).ok();
+            }
+        });
+        accepting.map_err(|error| format!("cannot start a thread: {error}"))?;
         let mut crew = Crew {
             clock: Clock::start(),
             mates: BTreeMap::new(),
@@ -148,34 +150,6 @@ impl Gate {
         crew.wait_for(size, &tell, ended)?;
         crew.compare_clocks()?;
         Ok(crew)
-    }
-}
-
-/// Accepts connections for as long as the process lives; strangers are closed.
-fn accept(listener: &TcpListener, member: &Member, tell: &Channel<Event>) {
-    let greetings = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming() {
-        let Ok(mut stream) = stream else {
-            thread::sleep(Duration::from_millis(10));
-            continue;
-        };
-        if greetings.fetch_add(1, Ordering::Relaxed) >= MOST_GREETINGS {
-            greetings.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (member, tell, greetings) = (member.clone(), tell.clone(), greetings.clone());
-        let count = greetings.clone();
-        let greet = move || {
-            if let Ok(caller) = member.greet(&mut stream)
-                && caller.purpose == CONTROL
-            {
-                tell.send(Event::Greeted(caller.rank, caller.version, stream)).ok();
-            }
-            greetings.fetch_sub(1, Ordering::Relaxed);
-        };
-        if thread::Builder::new().spawn(greet).is_err() {
-            count.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }
 
