@@ -1,9 +1,9 @@
 //! Figures of the nodes of a cluster: transfers between pairs, and what each node reaches beside the others.
 
-use crate::fit::{AGAIN, QUANTITIES};
+use crate::fit::AGAIN;
 use crate::measurement::Sample;
 use crate::plot::{Figure, Heat, Panel};
-use crate::profile::Profile;
+use crate::profile::{NODE_VALUES, Profile};
 use crate::report::format::number;
 use crate::stats::quantile;
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ fn nodes(profile: &Profile) -> Option<Heat> {
         quantile(&values, 0.5)
     };
     let columns: Vec<(&str, f64)> = std::iter::once("cores")
-        .chain(QUANTITIES.iter().map(|(name, _)| *name))
+        .chain(NODE_VALUES.iter().map(|(name, _)| *name))
         .filter_map(|name| Some((name, usual(name)?)))
         .collect();
     let nodes: Vec<_> = profile.node.iter().take(NODES).collect();

@@ -1,8 +1,8 @@
 //! Compares a calibration with an earlier one: whether a node or the shared storage has become worse.
 
-use crate::fit::{Behind, QUANTITIES};
+use crate::fit::Behind;
 use crate::measurement::Sample;
-use crate::profile::{NodeProfile, Parameter, Profile, UNLIKE};
+use crate::profile::{NODE_VALUES, NodeProfile, Parameter, Profile, UNLIKE};
 use crate::report::format::{rate, share};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) fn worse(
         }
         let alike = heaviest(before) == heaviest(now);
         let of_node = of_node(name, earlier, own).into_iter();
-        let counts = |quantity: &str| match QUANTITIES.iter().find(|(name, _)| *name == quantity) {
+        let counts = |quantity: &str| match NODE_VALUES.iter().find(|(name, _)| *name == quantity) {
             Some((_, "1")) => behind.iter().any(|of| of.node == *name && of.quantity == quantity),
             _ => quantity != "read" || alike,
         };
@@ -52,7 +52,7 @@ fn of_node(name: &str, before: &NodeProfile, now: &NodeProfile) -> Vec<(&'static
         };
         (less >= UNLIKE && apart(was, is)).then(|| (*quantity, text()))
     };
-    QUANTITIES.iter().filter_map(fall).collect()
+    NODE_VALUES.iter().filter_map(fall).collect()
 }
 
 /// Returns whether two intervals do not meet; values without an interval tell nothing.

@@ -3,11 +3,11 @@
 use crate::cluster::crew::Crew;
 use crate::cluster::survey::{Comparison, Report};
 use crate::commands::output;
-use crate::fit::{Behind, QUANTITIES};
+use crate::fit::Behind;
 use crate::input::shown;
 use crate::measurement::Sample;
 use crate::probe::ClusterSettings;
-use crate::profile::{Fit, Parameter, Profile};
+use crate::profile::{Fit, NODE_VALUES, Parameter, Profile};
 use crate::report::format::{bytes, number, rate, seconds, share, signed_share};
 use crate::scenario::printable_line;
 use crate::stats::quantile;
@@ -86,7 +86,7 @@ pub(super) fn after(profile: &Profile, samples: &[Sample], report: &Report) -> S
 
 /// Returns a table with a row for each node.
 pub(in crate::commands) fn nodes(profile: &Profile) -> String {
-    let used: Vec<&(&str, &str)> = QUANTITIES
+    let used: Vec<&(&str, &str)> = NODE_VALUES
         .iter()
         .filter(|(name, _)| profile.node.values().any(|node| node.values.contains_key(*name)))
         .collect();
@@ -234,7 +234,7 @@ fn behind(of: &Behind) -> String {
         "step" => "trains",
         _ => "copies memory",
     };
-    let values = match QUANTITIES.iter().find(|(name, _)| name == quantity) {
+    let values = match NODE_VALUES.iter().find(|(name, _)| name == quantity) {
         Some((_, "B/s")) => format!(": {} instead of {}", rate(*value, "B"), rate(*usual, "B")),
         _ => String::new(),
     };

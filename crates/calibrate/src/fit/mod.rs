@@ -39,7 +39,7 @@ mod transport;
 #[cfg(test)]
 mod transport_tests;
 
-pub use nodes::{AGAIN, Behind, QUANTITIES, behind};
+pub use nodes::{AGAIN, Behind, behind};
 
 use crate::measurement::Sample;
 use estimate::rounded;

@@ -9,7 +9,7 @@ use super::cell::median;
 use super::estimate::rounded;
 use crate::measurement::Sample;
 use forebay_engine::stats::student_quantile;
-use forebay_scenario::profile::{Fit, NodeProfile, Parameter, UNLIKE};
+use forebay_scenario::profile::{Fit, NODE_VALUES, NodeProfile, Parameter, UNLIKE};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Probability that any node of a calibration is named by chance.
@@ -27,19 +27,6 @@ const SLOWED: f64 = 0.92;
 /// Share of their rates alone that reads and collectives keep beside each other, from which on they have separate networks.
 const APART: f64 = 0.95;
 
-/// What a node reaches, more is better: its name in [`NodeProfile::values`], with a unit.
-pub const QUANTITIES: [(&str, &str); 9] = [
-    ("send", "B/s"),
-    ("receive", "B/s"),
-    ("read", "B/s"),
-    ("write", "B/s"),
-    ("core", "1"),
-    ("decode", "1"),
-    ("copy", "1"),
-    ("disk", "1"),
-    ("step", "1"),
-];
-
 /// Trials of a quantity, by node: what the node reached in each.
 type Trials = BTreeMap<String, Vec<f64>>;
 
@@ -48,7 +35,7 @@ type Trials = BTreeMap<String, Vec<f64>>;
 pub struct Behind {
     /// Name of the node.
     pub node: String,
-    /// Quantity, as in [`QUANTITIES`]; `cores` for their number.
+    /// Quantity, as in [`NODE_VALUES`]; `cores` for their number.
     pub quantity: &'static str,
     /// What the node reaches, in the quantity's unit.
     pub value: f64,
@@ -186,7 +173,7 @@ pub fn behind(samples: &[Sample], again: bool) -> Vec<Behind> {
     let mut found = Vec::new();
     for (quantity, of_nodes) in &trials {
         let (quantity, _) =
-            QUANTITIES.iter().find(|(name, _)| name == quantity).unwrap_or(&("", ""));
+            NODE_VALUES.iter().find(|(name, _)| name == quantity).unwrap_or(&("", ""));
         for node in of_nodes.keys() {
             found.extend(falls_behind(of_nodes, node, quantity, LEVEL / tests as f64));
         }
@@ -265,7 +252,7 @@ pub(super) fn nodes(samples: &[&Sample], draws: usize) -> BTreeMap<String, NodeP
         (node.cores, node.memory) = (sample.setting("cores"), sample.setting("memory"));
     }
     let trials = trials(samples, false);
-    for (name, unit) in QUANTITIES {
+    for (name, unit) in NODE_VALUES {
         for (node, own) in trials.get(name).into_iter().flatten() {
             let Some(profile) = nodes.get_mut(node) else { continue };
             let found = super::others::resampled(own, draws, median);

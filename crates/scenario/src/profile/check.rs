@@ -1,6 +1,8 @@
 //! Checks of the values of a profile, beyond the structure of its TOML.
 
-use super::{Fit, Neighbours, NodeProfile, Parameter, Profile, ProfileProblem, Ratio, known};
+use super::{
+    Fit, NODE_VALUES, Neighbours, NodeProfile, Parameter, Profile, ProfileProblem, Ratio, known,
+};
 
 /// Maximum value in a profile [SI unit]: more than any machine has.
 const GREATEST: f64 = 1e18;
@@ -69,14 +71,14 @@ fn check_node(path: &str, node: &NodeProfile, log: &mut Log) {
     log.number(&format!("{path}.memory"), node.memory);
     for (name, parameter) in &node.values {
         let key = format!("{path}.values.{name}");
-        match known::NODE.iter().find(|(known, _)| known == name) {
+        match NODE_VALUES.iter().find(|(known, _)| known == name) {
             Some((_, unit)) if *unit != parameter.unit => {
                 let what = format!("has the unit `{}` instead of `{unit}`", parameter.unit);
                 log.add(&key, what, format!("give the value in {unit}"));
             }
             Some(_) => check_parameter(&key, parameter, log),
             None => {
-                let all = known::NODE.map(|(name, _)| name).join(", ");
+                let all = NODE_VALUES.map(|(name, _)| name).join(", ");
                 log.add(&key, "is no value of a node", format!("write one of {all}"));
             }
         }

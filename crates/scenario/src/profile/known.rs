@@ -89,19 +89,6 @@ pub(super) fn of(kind: &str) -> &'static [LawParameter] {
     }
 }
 
-/// Names and units of the values of a node.
-pub(super) const NODE: [(&str, &str); 9] = [
-    ("send", "B/s"),
-    ("receive", "B/s"),
-    ("read", "B/s"),
-    ("write", "B/s"),
-    ("core", "1"),
-    ("decode", "1"),
-    ("copy", "1"),
-    ("disk", "1"),
-    ("step", "1"),
-];
-
 /// Names and units of the parameters of each range of message sizes of a transport; the range's number follows each
 /// name.
 pub(super) const RANGE: [(&str, &str); 4] =

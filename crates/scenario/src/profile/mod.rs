@@ -17,7 +17,7 @@ mod write;
 
 pub use compare::{Change, Verdict, compare};
 pub use file::{ProfileError, ProfileProblem};
-pub use nodes::{Alike, NodeProfile, UNLIKE};
+pub use nodes::{Alike, NODE_VALUES, NodeProfile, UNLIKE};
 pub use throughput::ThroughputTable;
 
 use forebay_model::law::CachePolicy;

@@ -7,6 +7,19 @@ use std::collections::BTreeMap;
 /// Relative difference from which on nodes are unlike each other.
 pub const UNLIKE: f64 = 0.08;
 
+/// Names and units of the values of a node, of which more is always better.
+pub const NODE_VALUES: [(&str, &str); 9] = [
+    ("send", "B/s"),
+    ("receive", "B/s"),
+    ("read", "B/s"),
+    ("write", "B/s"),
+    ("core", "1"),
+    ("decode", "1"),
+    ("copy", "1"),
+    ("disk", "1"),
+    ("step", "1"),
+];
+
 /// A node of a cluster.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -15,7 +28,7 @@ pub struct NodeProfile {
     pub cores: f64,
     /// Main memory that the measuring process may use there [B].
     pub memory: f64,
-    /// What the node reaches: `send` and `receive` to and from other nodes [B/s], `read` and `write` on the shared storage [B/s];
+    /// Measured values, by the names of [`NODE_VALUES`]: `send` and `receive` to and from other nodes [B/s], `read` and `write` on the shared storage [B/s];
     /// relative to the nodes' median, `core`, the speed of one core that decodes, `decode`, the throughput of all cores, `copy`, that of
     /// copies of memory, `disk`, that of reads of the node's own disk, and `step`, the speed of training steps.
     #[serde(default)]
