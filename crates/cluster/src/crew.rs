@@ -6,6 +6,7 @@ use crate::control::{self, Sender};
 use crate::message::{Facts, Found, FromRank, Task, ToRank};
 use crate::rank::{self, CONTROL};
 use forebay_calibrate::measurement::Sample;
+use forebay_calibrate::probe::wall_clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -261,10 +262,7 @@ impl Crew {
                     if (from, of) == (rank, number)
                         && let Some(mate) = self.mates.get_mut(&rank)
                     {
-                        let now = std::time::SystemTime::now();
-                        let now = now.duration_since(std::time::UNIX_EPOCH);
-                        let now = now.map_or(0.0, |now| now.as_secs_f64());
-                        mate.wall = wall - (now - 0.5 * (back - asked));
+                        mate.wall = wall - (wall_clock() - 0.5 * (back - asked));
                         mate.offset = mate.offset.better(Offset::of(asked, here, back));
                         break;
                     }

@@ -8,6 +8,7 @@ use crate::launch::Launch;
 use crate::message::{FromRank, Task, ToRank};
 use crate::rendezvous::Rendezvous;
 use crate::work::Worker;
+use forebay_calibrate::probe::wall_clock;
 use forebay_model::input::shown;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Purpose of the connection between a rank and rank 0.
 pub(crate) const CONTROL: &str = "control";
@@ -151,8 +152,7 @@ pub(crate) fn work_for(
             Ok(ToRank::Beat) => {}
             Ok(ToRank::Clock { number }) => {
                 let here = worker.clock.now();
-                let wall = SystemTime::now().duration_since(UNIX_EPOCH);
-                let wall = wall.map_or(0.0, |wall| wall.as_secs_f64());
+                let wall = wall_clock();
                 to.send(&FromRank::Clock { number, here, wall }).ok();
             }
             Ok(ToRank::Do { id, task }) => {

@@ -2,12 +2,12 @@
 
 use crate::commands::Failure;
 use crate::input::{path_as_json, shown};
+use crate::probe::wall_clock;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Name of the folder.
 const NAME: &str = "forebay-cluster-files";
@@ -43,12 +43,7 @@ impl Folder {
         let path = directory.join(NAME);
         let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let output = absolute(output);
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let owner = Owner {
-            output: output.clone(),
-            node: node.to_owned(),
-            since: since.map_or(0.0, |since| since.as_secs_f64()),
-        };
+        let owner = Owner { output: output.clone(), node: node.to_owned(), since: wall_clock() };
         let mut note = None;
         if fs::symlink_metadata(&path).is_ok() {
             refuse_unless_ours(&path, &output, remove_leftovers)?;

@@ -9,11 +9,11 @@ use crate::import::collective::{self, Benchmark, CollectiveDefaults};
 use crate::input::shown;
 use crate::measurement::Sample;
 use crate::probe::ClusterSettings;
+use crate::probe::wall_clock;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 const SOURCE: &str = include_str!("../../../calibrate/mpi/allreduce.c");
 /// Name of the folder for source and program, below the output directory.
@@ -93,7 +93,7 @@ pub(super) fn measure(
     let count = imported.samples.len();
     let is_known = |sample: &Sample| sample.label("transport") == "mpi";
     if !out.journal.samples().iter().any(is_known) {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |at| at.as_secs_f64());
+        let at = wall_clock();
         for sample in imported.samples {
             out.journal.append(Sample { at, ..sample })?;
         }

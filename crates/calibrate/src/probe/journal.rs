@@ -8,6 +8,13 @@ use forebay_model::input::shown;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Returns the time of this machine's wall clock [s since 1970, UTC].
+#[must_use]
+pub fn wall_clock() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
 
 /// The file of samples, and the samples in it.
 #[derive(Debug)]

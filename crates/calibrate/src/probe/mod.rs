@@ -48,7 +48,7 @@ pub use error::ProbeError;
 pub use gate::{GateProbe, GateSettings};
 pub use hand_off::{QueueProbe, QueueSettings};
 pub use host::{HostProbe, HostSettings, Machine};
-pub use journal::Journal;
+pub use journal::{Journal, wall_clock};
 pub use outlook::{Spoiler, spoilers};
 pub use plan::{
     Bytes, Count, List, Plan, PlanError, Rules, Seconds, Share, Tables, Watching, schema,

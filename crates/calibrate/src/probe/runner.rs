@@ -9,13 +9,14 @@ pub use summary::{CellSummary, End, Summary};
 use super::repeat::leading_trend;
 use super::{Context, Glance, Journal, Limits, Probe, ProbeError, Ruler, Rules, Workspace};
 use crate::measurement::Sample;
+use crate::probe::wall_clock;
 use forebay_model::random::{Purpose, Streams};
 use rand::Rng;
 use rand::seq::SliceRandom;
 use state::State;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Largest drift of a cell's trials that is ignored, as a share of the trials' median.
 pub(super) const DRIFT: f64 = 0.03;
@@ -229,7 +230,7 @@ impl Runner<'_> {
             observed,
             beside,
             excluded,
-            at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |at| at.as_secs_f64()),
+            at: wall_clock(),
         })
     }
 
