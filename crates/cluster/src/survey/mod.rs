@@ -15,11 +15,11 @@ use crate::crew::{Apart, Crew, Failed};
 use crate::message::{Files, Found, Task};
 use forebay_calibrate::fit::{self, Behind};
 use forebay_calibrate::measurement::Sample;
-use forebay_calibrate::probe::{ClusterSettings, Journal, ProbeError};
+use forebay_calibrate::probe::{ClusterSettings, Journal, ProbeError, wall_clock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// Time between the order of a trial and its begin, in which all ranks get ready [s].
 const AHEAD: f64 = 0.2;
@@ -61,8 +61,6 @@ pub enum Event<'e> {
 /// Result of a survey.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What was found on the way, for the user.
-    pub notes: Vec<String>,
     /// What could not be measured, and why.
     pub failures: Vec<String>,
     /// Whether the user has interrupted the run.
@@ -178,6 +176,12 @@ impl<'a> Survey<'a> {
     /// # Errors
     /// Samples cannot be written.
     pub fn run(mut self) -> Result<Report, ProbeError> {
+        let ended = self.run_probes().and_then(|()| self.name_slow_nodes());
+        self.clear();
+        ended.map(|()| self.report)
+    }
+
+    fn run_probes(&mut self) -> Result<(), ProbeError> {
         let probes: [(&str, Step<'a>); 10] = [
             ("alone", Self::alone),
             ("pair", Self::pairs),
@@ -198,29 +202,15 @@ impl<'a> Survey<'a> {
                 self.fail(name, "fewer than two nodes are left");
                 continue;
             }
-            let ended = probe(&mut self);
+            let ended = probe(self);
             // Ranks that were lost meanwhile take no further part.
             self.leaders.retain(|rank| self.crew.mate(*rank).is_some());
-            match ended {
-                Ok(()) => {}
-                Err(End::Journal(error)) => {
-                    self.clear();
-                    return Err(error);
-                }
-                Err(End::Interrupted) => {
-                    self.report.interrupted = true;
-                    break;
-                }
-                Err(End::Time) => self.fail(name, "time was up; give more with --budget"),
-                Err(End::Because(why)) => self.fail(name, &why),
-                Err(End::Failed(Failed { rank, node, why, .. })) => {
-                    self.fail(name, &format!("{node} (rank {rank}): {why}"));
-                }
+            self.ended(name, ended)?;
+            if self.report.interrupted {
+                break;
             }
         }
-        self.name_slow_nodes()?;
-        self.clear();
-        Ok(self.report)
+        Ok(())
     }
 
     /// Looks for nodes that fall behind their siblings, and measures these again.
@@ -229,30 +219,31 @@ impl<'a> Survey<'a> {
             return Ok(());
         }
         let first = fit::behind(self.journal.samples(), false);
-        let is_new = |of: &&Behind| {
-            let known = fit::behind(self.journal.samples(), true);
-            !known.iter().any(|other| (&other.node, other.quantity) == (&of.node, of.quantity))
-        };
-        let open: Vec<Behind> = first.iter().filter(is_new).cloned().collect();
+        let known = fit::behind(self.journal.samples(), true);
+        let open: Vec<Behind> = first.iter().filter(|of| !has(&known, of)).cloned().collect();
         if open.iter().any(|of| of.quantity != "cores") {
             (self.on)(Event::Begin("nodes that fall behind, again"));
-            match self.confirm(&open) {
-                Ok(()) => {}
-                Err(End::Journal(error)) => return Err(error),
-                Err(End::Interrupted) => self.report.interrupted = true,
-                Err(End::Time) => self.fail("again", "time was up; give more with --budget"),
-                Err(End::Because(why)) => self.fail("again", &why),
-                Err(End::Failed(of)) => self.fail("again", &format!("{}: {}", of.node, of.why)),
-            }
+            let ended = self.confirm(&open);
+            self.ended("again", ended)?;
         }
         let again = fit::behind(self.journal.samples(), true);
-        let confirmed = |of: &Behind| {
-            of.quantity == "cores"
-                || again
-                    .iter()
-                    .any(|other| (&other.node, other.quantity) == (&of.node, of.quantity))
-        };
+        let confirmed = |of: &Behind| of.quantity == "cores" || has(&again, of);
         self.report.behind = first.into_iter().filter(confirmed).collect();
+        Ok(())
+    }
+
+    /// Notes how the probe of this name ended. Returns an error only if samples cannot be written.
+    fn ended(&mut self, name: &str, ended: Result<(), End>) -> Result<(), ProbeError> {
+        match ended {
+            Ok(()) => {}
+            Err(End::Journal(error)) => return Err(error),
+            Err(End::Interrupted) => self.report.interrupted = true,
+            Err(End::Time) => self.fail(name, "time was up; give more with --budget"),
+            Err(End::Because(why)) => self.fail(name, &why),
+            Err(End::Failed(Failed { rank, node, why, .. })) => {
+                self.fail(name, &format!("{node} (rank {rank}): {why}"));
+            }
+        }
         Ok(())
     }
 
@@ -270,8 +261,7 @@ impl<'a> Survey<'a> {
     }
 
     fn note(&mut self, what: String) {
-        (self.on)(Event::Note(what.clone()));
-        self.report.notes.push(what);
+        (self.on)(Event::Note(what));
     }
 
     /// Removes the working files.
@@ -339,7 +329,6 @@ impl<'a> Survey<'a> {
         let mut observed = found.figures.clone();
         observed.insert("late".to_owned(), found.late);
         observed.retain(|_, value| value.is_finite());
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |at| at.as_secs_f64());
         let sample = Sample {
             probe: kind.probe.to_owned(),
             labels,
@@ -351,7 +340,7 @@ impl<'a> Survey<'a> {
             observed,
             beside: None,
             excluded: None,
-            at,
+            at: wall_clock(),
         };
         self.journal.append(sample).map_err(End::Journal)
     }
@@ -493,4 +482,9 @@ impl<'a> Survey<'a> {
     fn folder_of(&self, rank: u32) -> PathBuf {
         self.order.folder.join(format!("rank-{rank}"))
     }
+}
+
+/// Returns whether `all` have the node and quantity of `of`.
+fn has(all: &[Behind], of: &Behind) -> bool {
+    all.iter().any(|other| (&other.node, other.quantity) == (&of.node, of.quantity))
 }
