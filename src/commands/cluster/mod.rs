@@ -25,6 +25,7 @@ use crate::cluster::secret::{Run, Secret};
 use crate::cluster::survey::{self, Comparison, Event, Order, Report, Survey};
 use crate::input::shown;
 use crate::measurement::Sample;
+use crate::probe::wall_clock;
 use crate::probe::{CLUSTER_PROBES, ClusterSettings, Plan};
 use crate::profile::{Host, Profile};
 use folder::Folder;
@@ -35,7 +36,7 @@ use std::fs::{self, File, TryLockError};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Largest number of the user's own files that are read, largest part of each [B], and largest number that are looked at.
 const MOST_OWN: usize = 4000;
@@ -329,7 +330,6 @@ fn record_nodes(crew: &Crew, out: &mut Output) -> Result<(), Failure> {
         if out.journal.samples().iter().any(is_known) {
             continue;
         }
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |at| at.as_secs_f64());
         let settings = [("cores", mate.facts.cores), ("memory", mate.facts.memory)];
         out.journal.append(Sample {
             probe: "node".to_owned(),
@@ -342,7 +342,7 @@ fn record_nodes(crew: &Crew, out: &mut Output) -> Result<(), Failure> {
             observed: BTreeMap::new(),
             beside: None,
             excluded: None,
-            at,
+            at: wall_clock(),
         })?;
     }
     Ok(())
@@ -390,8 +390,12 @@ fn finish(
 ) -> Result<(), Failure> {
     let place = shown(out.directory());
     let kept = format!("{} samples are kept in {place}", out.journal.samples().len());
+    let rest = match wanted.check {
+        Some(_) => "a check measures all anew: run it again",
+        None => "the same command measures the rest",
+    };
     if report.interrupted {
-        return Err(Failure::Interrupted(format!("{kept}; the same command measures the rest")));
+        return Err(Failure::Interrupted(format!("{kept}; {rest}")));
     }
     let (machine, host) = described(out, comparison);
     let profile = out.fit(machine, host, BTreeMap::new());
@@ -423,9 +427,7 @@ fn finish(
     missing.dedup();
     if !missing.is_empty() {
         let lines = missing.join("\n");
-        return Err(Failure::Machine(format!(
-            "not everything was measured:\n{lines}\nthe same command measures the rest"
-        )));
+        return Err(Failure::Machine(format!("not everything was measured:\n{lines}\n{rest}")));
     }
     match verdict {
         Some(worse) if !worse.is_empty() => {
