@@ -43,10 +43,10 @@ pub struct Calibrate {
     /// Time limit for all probes together, instead of the plan's limit: `90 s`
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
-    /// Measure this node and those of the file, a host on each line, with a process that ssh starts on each
+    /// Measure this node and the hosts in this file, one per line; ssh starts a process on each host
     #[arg(long, value_name = "FILE", help_heading = "Clusters")]
     pub hosts: Option<PathBuf>,
-    /// Command that starts a program on a host, which follows it
+    /// Command that runs a program on a host; the host and the program are appended
     #[arg(
         long,
         value_name = "COMMAND",
@@ -54,7 +54,7 @@ pub struct Calibrate {
         help_heading = "Clusters"
     )]
     pub ssh: String,
-    /// Network interface by which the nodes reach each other; the first one that is not the loopback if not given
+    /// Network interface by which the nodes reach each other [default: the first one that is not the loopback]
     #[arg(long, value_name = "NAME", help_heading = "Clusters")]
     pub interface: Option<String>,
     /// Also measure all-reduce by MPI: compiles a small program with `mpicc`, and runs it on each rank
@@ -63,7 +63,7 @@ pub struct Calibrate {
     /// Measure for about a minute, and end with exit code 1 if a node or the shared storage is worse than in this profile of a cluster
     #[arg(long, value_name = "PROFILE", conflicts_with_all = ["plan", "output"], help_heading = "Clusters")]
     pub check: Option<PathBuf>,
-    /// Say by simulating this scenario what nodes that fall behind cost its jobs
+    /// Simulate this scenario to say by how much nodes that fall behind slow its jobs
     #[arg(long, value_name = "FILE", help_heading = "Clusters")]
     pub scenario: Option<PathBuf>,
     /// Remove working files of another calibration in --directory, which no longer runs

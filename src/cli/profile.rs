@@ -32,7 +32,7 @@ pub enum ProfileCommand {
     Fit(ProfileFit),
     /// Draw every fit over its samples
     Plot(ProfilePlot),
-    /// Say what nodes of a cluster that are unlike the others cost a job
+    /// Say by how much nodes that differ from the others slow a job
     Nodes(ProfileNodes),
 }
 
@@ -86,7 +86,7 @@ pub struct ProfileFit {
     pub output: Option<PathBuf>,
 }
 
-/// Say what nodes of a cluster that are unlike the others cost a job.
+/// Say by how much nodes that differ from the others slow a job.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

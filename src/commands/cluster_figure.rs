@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Largest number of nodes of a figure.
 const NODES: usize = 64;
-/// Value, relative to the median of the nodes, with the faintest colour; that with the darkest is 1.
+/// Value ÷ median of the nodes that has the faintest colour; 1 has the darkest.
 const FAINT: f64 = 0.5;
 
 /// Returns the figures, with a name for the file of each.

@@ -47,8 +47,8 @@ fn said(output: &Output) -> String {
 }
 
 /// System: a calibration of two ranks, then the same command again, and a scenario with the profile. Expectation: every probe has samples,
-/// of both nodes where both take part, nothing is left on the storage, the second command measures nothing, and each command ends as it
-/// should.
+/// and probes of both nodes have some of each; no file is left on the storage; the second command measures nothing; all commands end with
+/// exit code 0.
 #[test]
 fn two_ranks_calibrate_each_other_their_storage_and_their_collectives() {
     let place = Place::new();

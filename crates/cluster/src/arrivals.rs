@@ -95,7 +95,7 @@ impl Member {
     }
 }
 
-/// A connection whose greeting has a time limit of its own: a stranger who sends a byte now and then would otherwise never end.
+/// A connection with a time limit for the whole greeting: with one for each read, a stranger who sends a byte now and then would never end.
 struct Greeting<'a> {
     stream: &'a mut TcpStream,
     until: Instant,

@@ -1,4 +1,4 @@
-//! The ranks of a run as rank 0 sees them: who has joined, whose clock differs by how much, who is lost.
+//! The ranks of a run as rank 0 knows them: which ones have joined, how far each clock is off, and which ones are lost.
 
 use crate::arrivals::Member;
 use crate::clock::{Clock, Offset};
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 const MOST_GREETINGS: usize = 4096;
 /// Questions for each rank's clock.
 const QUESTIONS: u32 = 8;
-/// Time that ranks get, beyond that of a trial, before they count as hanging.
+/// Time after the expected end of a task at which a rank without a result counts as hanging.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Something that a rank's connection brings.
+/// What happens on the connections of ranks.
 enum Event {
     /// A rank has proved that it belongs to the run.
     Greeted(u32, String, TcpStream),
@@ -47,7 +47,7 @@ pub struct Mate {
     to: Sender,
 }
 
-/// Rank 0's end of a run that has begun: where it listens.
+/// Rank 0 while it listens for the other ranks, before all have joined.
 #[derive(Debug)]
 pub struct Gate {
     listener: TcpListener,
@@ -69,12 +69,12 @@ pub struct Crew {
     stop: &'static AtomicBool,
 }
 
-/// Whether what ranks do at the same time is of no use to each other, so that one that fails does not end the others.
+/// Whether tasks that run at the same time are independent. Where they are not, a task that fails stops the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Apart {
-    /// Each works for itself.
+    /// They are independent, like probes of single nodes.
     Yes,
-    /// They work together.
+    /// They need each other, like the two ends of a transfer.
     No,
 }
 
@@ -103,7 +103,7 @@ impl Gate {
     /// Returns where rank 0 listens.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not tell the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -333,17 +333,17 @@ impl Crew {
         ranks.iter().map(|rank| time + of(rank)).collect()
     }
 
-    /// Returns a mark for connections that no other connection of the run has.
+    /// Returns a new mark, by which the ranks of a task know its connections.
     pub fn tag(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// Lets ranks work at the same time, for about `seconds`, and waits for all results, which have the order of the tasks. Samples of
-    /// tasks that go on are given to `on`. If one fails, the others end early, unless they work apart.
+    /// Runs `tasks` at the same time, each for about `seconds`, and returns their results in the same order. Samples that arrive while
+    /// tasks run go to `on`. A task that fails stops the others, unless they are independent (`apart`).
     ///
     /// # Errors
-    /// What failed, for the first rank that did; a rank that is lost comes before others, which fail because of it.
+    /// The first failure; that of a lost rank comes before others, which it may have caused.
     pub fn work(
         &mut self,
         tasks: Vec<(u32, Task)>,
@@ -377,7 +377,7 @@ impl Crew {
         while !ids.is_empty() {
             let ends = apart == Apart::No && !failed.is_empty();
             if !told && (self.stop.load(Ordering::Relaxed) || ends) {
-                // Nobody needs what others would still find.
+                // The results of the other tasks would not be used.
                 self.tell_all(&ToRank::Stop);
                 told = true;
             }
@@ -423,21 +423,12 @@ impl Crew {
         Ok(order.iter().filter_map(|id| found.remove(id)).collect())
     }
 
-    /// Waits for the next event until `until`; also notes that a rank is lost while nobody waits for it.
+    /// Waits for the next event, at most until `until`.
     fn event(&self, until: Instant) -> Option<Event> {
-        let left = until.saturating_duration_since(Instant::now());
-        let step = left.min(Duration::from_millis(200));
-        let end = Instant::now() + left;
-        loop {
-            match self.events.recv_timeout(step) {
-                Ok(event) => return Some(event),
-                Err(RecvTimeoutError::Timeout) if Instant::now() < end => {}
-                Err(_) => return None,
-            }
-        }
+        self.events.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
     }
 
-    /// Gives a rank up.
+    /// Counts a rank as lost and closes its connection.
     fn lose(&mut self, rank: u32, why: String) -> Failed {
         if let Some(mate) = self.mates.remove(&rank) {
             mate.to.close();
@@ -455,7 +446,7 @@ impl Crew {
     /// Ends all ranks.
     pub fn end(self) {
         self.tell_all(&ToRank::End);
-        // What was sent is delivered although the connections close.
+        // Gives the message time to leave before the process ends.
         thread::sleep(Duration::from_millis(100));
     }
 }

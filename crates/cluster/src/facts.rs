@@ -1,4 +1,4 @@
-//! What a node is like, for the comparison of nodes before anything is measured.
+//! Examines hardware and software of a node, for the comparison of nodes before anything is measured.
 
 use crate::message::Facts;
 use forebay_calibrate::probe::Machine;
@@ -85,7 +85,7 @@ pub fn address(interface: Option<&str>) -> Result<IpAddr, String> {
     })
 }
 
-/// Returns how many GPUs of NVIDIA there are, of which kind.
+/// Returns the number of NVIDIA GPUs and their models.
 fn gpus() -> String {
     let Ok(entries) = fs::read_dir("/proc/driver/nvidia/gpus") else { return String::new() };
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();

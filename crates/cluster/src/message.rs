@@ -52,9 +52,9 @@ pub enum FromRank {
         /// Wall clock [s since 1970].
         wall: f64,
     },
-    /// A task gets on, and needs more time.
+    /// A task makes progress and needs more time.
     Going,
-    /// A sample of a task that goes on.
+    /// A sample of a task that is still running.
     Sample(Box<Sample>),
     /// Result of a task.
     Done {
@@ -65,12 +65,12 @@ pub enum FromRank {
     },
 }
 
-/// What a node is like, as far as nodes of a cluster should agree.
+/// Hardware and software of a node, in which the nodes of a cluster should agree.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Facts {
     /// Version of forebay.
     pub version: String,
-    /// Boot of the kernel: containers of one machine have the same.
+    /// Boot id of the kernel, which all containers of a machine share.
     pub boot: String,
     /// Number of cores that the rank may use.
     pub cores: f64,
@@ -100,14 +100,14 @@ pub enum Files {
     Own(Vec<(PathBuf, u64)>),
 }
 
-/// When a trial counts, by the clock of the rank [s].
+/// Begin, warm-up and window of a trial, by the clock of the rank [s].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
     /// When all ranks begin.
     pub start: f64,
-    /// Time after the begin that does not count.
+    /// Warm-up: time after the begin in which nothing is counted.
     pub skip: f64,
-    /// Time that counts.
+    /// Length of the window in which is counted.
     pub length: f64,
 }
 
@@ -133,7 +133,7 @@ pub enum Task {
         folder: PathBuf,
         /// Sizes [B] and numbers of files.
         sizes: Vec<(u64, u64)>,
-        /// Number of the first random byte.
+        /// Random seed of the bytes.
         seed: u64,
     },
     /// Waits until a file is visible.
@@ -157,7 +157,7 @@ pub enum Task {
         only_open: bool,
         /// When the trial counts.
         timing: Timing,
-        /// Order of the files.
+        /// Random seed of the order of the files.
         seed: u64,
     },
     /// Writes a file with each stream, and waits until it is stored.
@@ -207,7 +207,7 @@ pub enum Task {
         /// Number of messages.
         count: u32,
     },
-    /// Adds up vectors of all ranks in a ring.
+    /// Runs all-reduce in a ring of ranks.
     AllReduce {
         /// Where the next rank listens.
         next: SocketAddr,
@@ -224,12 +224,12 @@ pub enum Task {
         /// When to begin, and which rounds count; all if the length is 0.
         timing: Timing,
     },
-    /// Makes a number by which ranks of NCCL find each other.
-    NcclNumber,
-    /// Adds up vectors of all GPUs of all ranks by NCCL.
+    /// Makes the id of a new NCCL communicator (`ncclUniqueId`).
+    NcclId,
+    /// Runs all-reduce by NCCL among all GPUs of all ranks.
     Nccl {
-        /// The number, as hexadecimal digits.
-        number: String,
+        /// Id of the communicator, as hexadecimal digits.
+        id: String,
         /// Number of the rank's first GPU among all.
         first: usize,
         /// Number of GPUs of all ranks.
@@ -239,7 +239,7 @@ pub enum Task {
         /// Number of trials of each size.
         trials: usize,
     },
-    /// Runs another program, which the launcher has told who it is as it has told this process.
+    /// Runs another program with this process's environment, so that it is the same rank of MPI.
     Run {
         /// Program and arguments.
         command: Vec<String>,
@@ -256,11 +256,11 @@ pub enum Task {
 /// What a task found.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Found {
-    /// Operations or bytes that count.
+    /// Number of operations or bytes in the window.
     pub count: f64,
     /// Rate of these [1/s].
     pub rate: f64,
-    /// Time that the task took, or that counts [s].
+    /// Length of the window, or time of the task if it has none [s].
     pub seconds: f64,
     /// How late the task began [s].
     pub late: f64,

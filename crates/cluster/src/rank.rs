@@ -38,7 +38,7 @@ pub enum Way {
         /// Job of the launcher; a file of another job is left over from it.
         job: Option<String>,
     },
-    /// By what the process that started this one has said.
+    /// By an address and a secret from the process that started this one.
     Told(Rendezvous),
 }
 

@@ -1,7 +1,6 @@
 //! Where rank 0 listens, and the secret of the run, in a file that only the user can read.
-//!
-//! The file is in a folder of its own (mode 0700) below the output directory. Rank 0 makes the folder under another name and gives it
-//! its own in one step, so that nobody sees a part of it. File servers show old directories for up to a minute (NFS keeps attributes
+//! The file is in a folder of its own (mode 0700) below the output directory. Rank 0 makes the folder under another name and then renames
+//! it, so that no rank reads a file that is half written. File servers may show old directories for up to a minute (NFS keeps attributes
 //! for 30 to 60 s), so other ranks look again and again, by the file's full path.
 
 use crate::secret::{Run, Secret};

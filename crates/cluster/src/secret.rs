@@ -1,9 +1,8 @@
 //! The secret of a run, and the challenge by which two processes prove to each other that they know it.
-//!
-//! Both ends choose a fresh nonce. Each proves the secret by a keyed hash (HMAC-SHA-256, RFC 2104) over its part, the run, the rank,
-//! the purpose of the connection and both nonces, so that what was recorded of one connection is worth nothing for another. This
-//! keeps strangers out. It is no encryption, and no protection from somebody who can change packets on their way; nothing secret is
-//! sent after it.
+//! Each end chooses a fresh nonce. To prove that it knows the secret, it sends a keyed hash (HMAC-SHA-256, RFC 2104) of its role (the end
+//! that connects, or the one that listens), the run, the rank, the purpose of the connection and both nonces. A recorded proof is refused
+//! on any other connection, because the nonces differ. This keeps strangers out. It neither encrypts nor protects from somebody who can
+//! change packets on their way; nothing secret is sent after it.
 
 use crate::frame;
 use hmac::{Hmac, KeyInit, Mac};
@@ -33,12 +32,12 @@ struct Nonce([u8; 32]);
 struct Proof([u8; 32]);
 
 /// Writes bytes as hexadecimal digits.
-fn digits(bytes: &[u8]) -> String {
+pub(crate) fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads bytes from exactly as many pairs of hexadecimal digits.
-fn bytes<const N: usize>(text: &str) -> Result<[u8; N], String> {
+pub(crate) fn bytes<const N: usize>(text: &str) -> Result<[u8; N], String> {
     let wrong = || format!("expected {} hexadecimal digits", 2 * N);
     if text.len() != 2 * N || !text.is_ascii() {
         return Err(wrong());
@@ -86,12 +85,12 @@ impl Secret {
         random().map(Secret)
     }
 
-    /// Returns the proof of one end, `part`, of a connection.
-    fn proof(&self, part: &str, hello: &Hello, nonce: Nonce) -> Hmac<Sha256> {
+    /// Returns the proof of the end of a connection that has this role.
+    fn proof(&self, role: &str, hello: &Hello, nonce: Nonce) -> Hmac<Sha256> {
         let key = Hmac::<Sha256>::new_from_slice(&self.0);
         // Keys of any length are allowed.
         let mut mac = key.unwrap_or_else(|_| Hmac::<Sha256>::new(&Default::default()));
-        for text in [part, &hello.purpose, &hello.version] {
+        for text in [role, &hello.purpose, &hello.version] {
             mac.update(&(text.len() as u64).to_be_bytes());
             mac.update(text.as_bytes());
         }
@@ -124,7 +123,7 @@ impl Run {
         random().map(Run)
     }
 
-    /// Returns the number of a run that all ranks of `job` know.
+    /// Derives the number of a run from its launcher's job, which all ranks know.
     #[must_use]
     pub fn of(job: &str) -> Run {
         let hash = Sha256::digest(job.as_bytes());

@@ -35,7 +35,7 @@ pub(super) fn worse(
     found
 }
 
-/// Returns what a node does worse, each with its quantity.
+/// Returns a line for each value of a node that has fallen, with its name.
 fn of_node(name: &str, before: &NodeProfile, now: &NodeProfile) -> Vec<(&'static str, String)> {
     let fall = |(quantity, unit): &(&'static str, &'static str)| {
         let (was, is) = (before.values.get(*quantity)?, now.values.get(*quantity)?);

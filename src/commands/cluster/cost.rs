@@ -1,4 +1,5 @@
-//! What nodes that are unlike the others cost a job: the scenario is simulated on usual nodes, and again with each of them among these.
+//! Says by how much nodes that differ from the others slow a job: simulates the scenario on usual nodes, then again with one of these nodes
+//! among them, for each.
 
 use crate::commands::Failure;
 use crate::input::shown;

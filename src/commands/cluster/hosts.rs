@@ -1,4 +1,4 @@
-//! Ranks on the hosts of a file, started by ssh. What a rank has to know, the secret of the run too, goes over its standard input.
+//! Ranks on the hosts of a file, started by ssh. Each reads its number, the address of rank 0 and the secret from its standard input.
 
 use crate::cluster::launch::Launch;
 use crate::cluster::rank::{self, Way};

@@ -22,9 +22,9 @@ const FAR: f64 = 4.0;
 const ROBUST: f64 = 1.4826;
 /// Label of trials that were made again because a node fell behind.
 pub const AGAIN: &str = "again";
-/// Rate of a pair together with others ÷ alone, below which others slow it.
+/// Rate of a pair beside other pairs ÷ its rate alone, below which the others slow it.
 const SLOWED: f64 = 0.92;
-/// Share of their rates alone that reads and collectives keep beside each other, from which on they have separate networks.
+/// Rate of reads and of collectives beside each other ÷ alone, above which they use separate networks.
 const APART: f64 = 0.95;
 
 /// Trials of a quantity, by node: what the node reached in each.
@@ -115,8 +115,8 @@ fn rates(samples: &[&Sample], rate: impl Fn(&Sample) -> f64) -> Trials {
     trials
 }
 
-/// Returns the rates of transfers of each node `own` with the partner `other` with which they are highest: what limits a node is there
-/// with every partner, and what limits a partner is not.
+/// Returns the rates of each node with its best partner; `own` and `other` are the labels of the node and the partner. A slow node is slow
+/// even with its best partner, and a slow partner is not the best one.
 fn best_of_partners(pairs: &[&Sample], own: &str, other: &str) -> Trials {
     let mut by_partner: BTreeMap<(String, String, String), Vec<f64>> = BTreeMap::new();
     for sample in pairs.iter().filter(|sample| sample.label("way") != "incast") {
@@ -244,7 +244,7 @@ fn fewer_cores(samples: &[&Sample]) -> Vec<Behind> {
     cores.iter().filter_map(of).collect()
 }
 
-/// Returns what each node is like.
+/// Returns cores, memory and values of each node.
 pub(super) fn nodes(samples: &[&Sample], draws: usize) -> BTreeMap<String, NodeProfile> {
     let mut nodes: BTreeMap<String, NodeProfile> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| sample.probe == "node") {

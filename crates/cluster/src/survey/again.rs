@@ -1,4 +1,4 @@
-//! Measures again what nodes fell behind in, beside two of their siblings, before they are named.
+//! Measures nodes that fell behind once more, in turn with two siblings each, before they are named.
 
 use super::{AHEAD, End, Kind, Survey};
 use crate::message::Task;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// Time for a probe of a node alone in a round [s].
 const AGAIN_BUDGET: f64 = 2.0;
-/// Number of siblings beside which a node is measured again.
+/// Number of siblings that are measured again in turn with a node.
 const SIBLINGS: usize = 2;
 
 impl Survey<'_> {

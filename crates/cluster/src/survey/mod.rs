@@ -1,5 +1,5 @@
-//! What rank 0 lets the nodes measure, in order: each node alone; pairs of nodes; reads of files that another node wrote, by more and
-//! more nodes; opens; writes; all-reduce; reads beside all-reduce; and the first reads again.
+//! Probes of a cluster, which rank 0 runs in this order: each node alone; pairs of nodes; reads of files that another node wrote, by more
+//! and more nodes; opens; writes; all-reduce; reads beside all-reduce; and the first reads again.
 //!
 //! A kind of trial has labels and settings; each trial gives a sample for each node that takes part. What an earlier run has measured is
 //! not measured again. A node with several ranks takes part with its lowest one ([`Crew::leaders`]).
@@ -47,14 +47,14 @@ pub struct Order {
     pub deadline: Instant,
 }
 
-/// Something that happens, for the caller to show.
+/// Progress of a survey, for the caller to show.
 #[derive(Debug)]
 pub enum Event<'e> {
     /// A probe begins.
     Begin(&'e str),
     /// A trial has ended, of this many that are expected of the probe.
     Trial(usize, usize),
-    /// Something for the user to know.
+    /// A line for the user.
     Note(String),
 }
 
@@ -73,7 +73,7 @@ pub struct Report {
     pub behind: Vec<Behind>,
 }
 
-/// A survey that goes on.
+/// A running survey.
 pub struct Survey<'a> {
     crew: &'a mut Crew,
     order: &'a Order,
@@ -84,7 +84,7 @@ pub struct Survey<'a> {
     leaders: Vec<u32>,
     /// Whether reads go past the page cache.
     direct: bool,
-    /// Whether the files are there that nodes read.
+    /// Whether the files that nodes read have been written.
     written: bool,
     /// Bytes read and written on the shared storage, and files opened, by all nodes.
     moved: f64,
@@ -345,7 +345,7 @@ impl<'a> Survey<'a> {
         self.journal.append(sample).map_err(End::Journal)
     }
 
-    /// Returns the numbers of nodes that work at the same time.
+    /// Returns the numbers of nodes to measure with, in increasing order: of the plan, or 1, 2, 4, … and all.
     fn numbers_of_nodes(&self) -> Vec<usize> {
         let all = self.leaders.len();
         let mut numbers: BTreeSet<usize> = match &self.order.settings.nodes {
@@ -356,7 +356,7 @@ impl<'a> Survey<'a> {
         numbers.into_iter().collect()
     }
 
-    /// Returns the ranks that take part in trial number `trial` with `count` nodes: all get their turn.
+    /// Returns the `count` ranks that take part in trial number `trial`; over the trials, all ranks take turns.
     fn turn(&self, trial: usize, count: usize) -> Vec<u32> {
         let all = self.leaders.len();
         (0..count).map(|index| self.leaders[(trial * count + index) % all]).collect()
@@ -367,7 +367,8 @@ impl<'a> Survey<'a> {
         self.order.settings.trials.map_or(3, |trials| trials.0)
     }
 
-    /// Runs the probes of each node alone: all nodes at once, but one after the other those that share a kernel and so cores and disks.
+    /// Runs the probes of each node alone, all nodes at once. Nodes that share a kernel, and so cores and disks, run them one after the
+    /// other.
     fn alone(&mut self) -> Result<(), End> {
         if self.order.alone == 0 {
             return Ok(());

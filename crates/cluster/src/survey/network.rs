@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 
 /// Time in which connections are made before a transfer begins [s].
 const CONNECTING: f64 = 0.5;
-/// Share of the best rate of a pair from which on a pair of a round counts as one that others slow.
+/// Rate of a pair ÷ best rate of any pair, below which others in its round may slow it.
 const SLOWED: f64 = 0.92;
 /// Largest number of pairs that are measured again alone.
 const ALONE: usize = 16;
-/// Number of short messages there and back.
+/// Number of round trips of short messages.
 const MESSAGES: u32 = 200;
 /// Number of connections of a pair.
 const STREAMS: usize = 4;
-/// Time of a trial of all-reduce, and most rounds in it [s].
+/// Time of a trial of all-reduce [s], and largest number of rounds in it.
 const COLLECTIVE: f64 = 1.0;
 const MOST_ROUNDS: f64 = 2000.0;
 
-/// Two ranks: the first one sends to the second one.
+/// Ranks of a sender and of its receiver.
 type Pair = (u32, u32);
 
 /// Returns rounds in which every one of `ranks` is paired once with every other one, by the circle method: one stays, the others move
@@ -38,10 +38,10 @@ fn tournament(ranks: &[u32]) -> Vec<Vec<Pair>> {
     rounds
 }
 
-/// Returns pairs to measure alone: such that each node which only took part in pairs far below the `best` rate is in one of them.
+/// Returns pairs to measure again alone, so that each node whose pairs were all far below the `best` rate is in one of them.
 fn slowed_pairs(rounds: &[(Vec<Pair>, Vec<f64>)], best: f64) -> Vec<Pair> {
     let all = || {
-        // A pair without others is alone anyway.
+        // The only pair of a round was alone.
         let rounds = rounds.iter().filter(|(pairs, _)| pairs.len() > 1);
         rounds.flat_map(|(pairs, rates)| pairs.iter().copied().zip(rates.iter().copied()))
     };
@@ -58,8 +58,8 @@ fn slowed_pairs(rounds: &[(Vec<Pair>, Vec<f64>)], best: f64) -> Vec<Pair> {
 }
 
 impl Survey<'_> {
-    /// Measures transfers between pairs of nodes: all pairs of a round at once, in both directions one after the other; and again each
-    /// pair alone where others slow it.
+    /// Measures transfers between pairs of nodes: all pairs of a round at once, first in one direction, then in the other. Pairs that
+    /// others may have slowed are measured again alone.
     pub(super) fn pairs(&mut self) -> Result<(), End> {
         let rounds = tournament(&self.leaders);
         let most = match self.order.settings.all_pairs {
@@ -172,7 +172,7 @@ impl Survey<'_> {
             }
             let found = self.work(tasks, 10.0)?;
             for (index, found) in found.iter().skip(1).step_by(2).enumerate() {
-                // One way is half of the time there and back.
+                // One way takes half of a round trip.
                 let seconds = found.count * 0.5 / found.rate;
                 self.record(&kinds[index], trial, round[index].0, found.count, seconds, found)?;
             }
@@ -180,7 +180,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Lets all nodes send to the first one at once.
+    /// Measures incast: all other nodes send to the first one at once.
     fn incast(&mut self) -> Result<(), End> {
         let [to, ref from @ ..] = self.leaders[..] else { return Ok(()) };
         let pairs: Vec<Pair> = from.iter().map(|from| (*from, to)).collect();
@@ -190,7 +190,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Adds up vectors of all nodes in a ring.
+    /// Measures all-reduce in a ring of all nodes.
     pub(super) fn all_reduces(&mut self) -> Result<(), End> {
         let Some(sizes) = self.order.settings.allreduce.clone() else { return Ok(()) };
         (self.on)(Event::Begin("all-reduce"));
@@ -212,7 +212,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Adds up vectors of the GPUs of all nodes by NCCL, where all nodes have GPUs.
+    /// Measures all-reduce by NCCL among the GPUs of all nodes, if every node has GPUs.
     pub(super) fn nccl(&mut self) -> Result<(), End> {
         let Some(sizes) = self.order.settings.allreduce.clone() else { return Ok(()) };
         let here = |rank: &u32| self.crew.mate(*rank).map_or(0, |mate| mate.facts.gpus);
@@ -230,14 +230,14 @@ impl Survey<'_> {
             return Ok(());
         }
         (self.on)(Event::Begin("all-reduce by NCCL"));
-        let made = self.work(vec![(self.leaders[0], Task::NcclNumber)], 30.0)?;
-        let number = made.first().and_then(|of| of.lines.first()).cloned().unwrap_or_default();
+        let made = self.work(vec![(self.leaders[0], Task::NcclId)], 30.0)?;
+        let id = made.first().and_then(|of| of.lines.first()).cloned().unwrap_or_default();
         let trials = self.at_least();
         let mut first = 0;
         let mut tasks = Vec::new();
         for (rank, here) in self.leaders.iter().zip(&gpus) {
-            let (number, sizes) = (number.clone(), sizes.clone());
-            tasks.push((*rank, Task::Nccl { number, first, all, sizes, trials }));
+            let (id, sizes) = (id.clone(), sizes.clone());
+            tasks.push((*rank, Task::Nccl { id, first, all, sizes, trials }));
             first += here;
         }
         let found = self.work(tasks, 60.0)?;
@@ -286,7 +286,7 @@ impl Survey<'_> {
         slowest.ok_or_else(|| End::Because("nobody takes part".to_owned()))
     }
 
-    /// Returns the times of a trial that do not count, and that count [s].
+    /// Returns warm-up and window of a trial [s].
     pub(super) fn times(&self) -> (f64, f64) {
         let settings = &self.order.settings;
         (settings.before.map_or(0.3, |of| of.0), settings.window.map_or(1.0, |of| of.0))

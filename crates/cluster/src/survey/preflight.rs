@@ -3,9 +3,9 @@
 use crate::crew::Crew;
 use std::collections::BTreeMap;
 
-/// Difference between wall clocks that is worth a word [s].
+/// Difference between wall clocks from which on it is reported [s].
 const CLOCKS: f64 = 1.0;
-/// Relative difference of memory that is none: kernels reserve different parts of it.
+/// Relative difference of memory below which nodes count as equal: kernels reserve different parts of it.
 const MEMORY: f64 = 0.02;
 
 /// What nodes agree on and what differs.

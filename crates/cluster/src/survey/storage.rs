@@ -6,11 +6,11 @@ use crate::message::{Found, Task, Timing};
 use forebay_calibrate::fit;
 use forebay_calibrate::measurement::Sample;
 
-/// Largest time of a trial that counts, as a multiple of the plan's.
+/// Longest window of a trial ÷ the plan's window.
 const STRETCH: f64 = 5.0;
-/// Number of requests of each thread that a trial should count.
+/// Number of requests of each thread that should fit into the window of a trial.
 const REQUESTS: f64 = 2.0;
-/// Number of opens by all nodes that a trial should count.
+/// Number of opens by all nodes from which on the window of a trial is shortened.
 const OPENS: f64 = 20_000.0;
 /// Time that nodes get to see the files of others [s]: NFS keeps old directories for up to a minute.
 const VISIBLE: f64 = 90.0;
@@ -20,9 +20,9 @@ const SMALL_RISE: f64 = 2e-3;
 /// Largest size of the large requests beside which small ones are read [B], and numbers of threads that read them.
 const LARGE: u64 = 1 << 20;
 const LARGE_READERS: [usize; 3] = [1, 3, 6];
-/// Number of all-reduces alone that a trial beside reads should last.
+/// Window of a trial beside reads ÷ time of an all-reduce alone.
 const ROUNDS: f64 = 10.0;
-/// Kind of access of the order of service, beside those of each machine's own disks.
+/// Label `access` of trials of the order of service; those of a machine's own disks have others.
 const SHARED: &str = "shared";
 /// Time of a checkpoint [s], and smallest part of it that is written [B].
 const CHECKPOINT: f64 = 3.0;
@@ -220,7 +220,8 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Measures these loads one after the other. Ends early where the storage suffers: if its latency while idle has tripled.
+    /// Measures these loads one after the other. Ends early if the latency of single requests between trials has tripled: other users'
+    /// requests would suffer as well.
     fn load_with(&mut self, loads: &[Load], what: &'static str) -> Result<(), End> {
         let open = |survey: &Self| {
             let missing = |load: &&Load| survey.missing(**load) > 0;
@@ -284,7 +285,7 @@ impl Survey<'_> {
     ) -> Result<bool, End> {
         let (skip, window) = self.times();
         let (skip, length) = match load.only_open {
-            // Opens that a cache answers are too many for a whole window.
+            // A cache can answer so many opens that a whole window would open too many files.
             true => {
                 let shorter = (OPENS / self.best_opens().max(1.0)).clamp(window.min(0.05), window);
                 (skip.min(shorter), shorter)
@@ -300,7 +301,7 @@ impl Survey<'_> {
         };
         let found = self.read_by(ranks, load, trial, (skip, length))?;
         for (rank, found) in ranks.iter().zip(&found) {
-            // Files of the user's own differ in size: what counts is their bytes.
+            // The user's own files differ in size, so their bytes are counted.
             let bytes = found.figures.get("bytes").copied().unwrap_or(0.0);
             let count = match load.only_open || self.order.data.is_empty() {
                 true => found.count,
@@ -379,7 +380,7 @@ impl Survey<'_> {
         ranks.iter().enumerate().map(task).collect()
     }
 
-    /// Returns the latency of the storage while nobody else of the run uses it [s].
+    /// Measures the latency of the storage while no other rank uses it [s].
     fn idle_latency(&mut self) -> Result<f64, End> {
         let Some(size) = self.sizes().into_iter().min() else { return Ok(0.0) };
         let load = Load { nodes: 1, streams: 1, size, only_open: false };
@@ -387,7 +388,7 @@ impl Survey<'_> {
         Ok(median(found.iter().filter_map(|of| of.figures.get("latency_p50").copied()).collect()))
     }
 
-    /// Ends a probe if the storage suffers, or if all nodes together have read or opened as much as the plan allows.
+    /// Ends a probe if the latency has risen far above `idle`, or if all nodes together have read or opened as much as the plan allows.
     fn care(&mut self, idle: f64) -> Result<(), End> {
         let settings = &self.order.settings;
         let most = settings.most_bytes.map_or(200e9, |bytes| bytes.0 as f64);
@@ -520,7 +521,7 @@ impl Survey<'_> {
         }
         let (skip, window) = self.times();
         let length = (ROUNDS * once).clamp(window, STRETCH * window);
-        // All-reduce lasts until the reads are over, also if it is as fast as alone.
+        // So many rounds that all-reduce outlasts the reads even if they do not slow it.
         let times = ((skip + length) / once.max(1e-6)).ceil().clamp(1.0, 1e6) as u32;
         for trial in self.trials(&kinds[1])..self.at_least() {
             self.go_on()?;

@@ -118,10 +118,10 @@ pub(super) struct How {
     pub(super) seed: u64,
 }
 
-/// What a stream has read: times of completions, each with the time and the bytes of its request.
+/// Requests of a stream: when each was complete, how long it took, and its bytes.
 type Done = Vec<(f64, f64, u64)>;
 
-/// Reads whole files, in random order, each stream one after the other. Requests count that end in the time that counts.
+/// Reads whole files in random order; each stream reads one after the other. Returns the figures of the window.
 pub(super) fn read(
     worker: &Worker,
     files: &Files,
@@ -165,8 +165,8 @@ pub(super) fn read(
     counted(&done.concat(), window, late)
 }
 
-/// Returns the figures of the requests that are under way in the window. Each counts with the share of its time that lies in the window:
-/// whole requests would count too few or too many where they are large.
+/// Returns the figures of the requests in the window. Of a request that lies partly in the window, that share is counted: with few, long
+/// requests, the number of those that end in the window would be far off.
 fn counted(done: &Done, window: Window, late: f64) -> Result<Found, String> {
     let share = |(end, seconds, _): &(f64, f64, u64)| {
         let inside = end.min(window.to) - (end - seconds).max(window.from);

@@ -22,9 +22,9 @@ pub(crate) struct Worker {
     pub(crate) member: Member,
     pub(crate) arrivals: Arrivals,
     pub(crate) clock: Clock,
-    /// Set when all tasks shall end early.
+    /// Set to stop all tasks.
     pub(crate) stop: Arc<AtomicBool>,
-    /// Connection to rank 0, for samples of tasks that go on.
+    /// Connection to rank 0, for samples of running tasks.
     pub(crate) to: Sender,
     /// Name of the node.
     pub(crate) node: String,
@@ -54,9 +54,9 @@ impl Worker {
                 let place = ring::Place { next, tag, position, ranks };
                 ring::all_reduce(self, place, bytes, times, timing)
             }
-            Task::NcclNumber => nccl::number(),
-            Task::Nccl { number, first, all, sizes, trials } => {
-                nccl::all_reduce(&number, first, all, &sizes, trials)
+            Task::NcclId => nccl::new_id(),
+            Task::Nccl { id, first, all, sizes, trials } => {
+                nccl::all_reduce(&id, first, all, &sizes, trials)
             }
             Task::Run { command, patience } => run::run(self, &command, patience),
             Task::Remove { folder } => files::remove(&folder),
@@ -69,7 +69,7 @@ impl Worker {
     }
 }
 
-/// Starts `count` threads, and waits for what each returns; the first error is that of the whole.
+/// Runs `count` threads; returns what each returns, or the first error.
 fn threads<T: Send>(
     count: usize,
     work: impl Fn(usize) -> Result<T, String> + Sync,

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// Bytes of a number [B].
 const NUMBER: usize = 4;
 
-/// Bytes that go on at once, a whole number of numbers [B].
+/// Size of a segment, a multiple of [`NUMBER`] [B].
 const SEGMENT: usize = 256 << 10;
 
 /// Place of a rank in the ring.
@@ -25,8 +25,8 @@ pub(super) struct Place {
     pub(super) ranks: usize,
 }
 
-/// Adds up vectors of `bytes` `times` times, and checks the sums of the first time. The rate is that of the rounds which end in the
-/// time that counts; of all rounds if that has no length.
+/// Runs all-reduce of vectors of `bytes` `times` times, and checks the sums of the first round. The rate is that of the rounds in the
+/// window; of all rounds if it has no length.
 pub(super) fn all_reduce(
     worker: &Worker,
     place: Place,
@@ -71,8 +71,8 @@ pub(super) fn all_reduce(
     Ok(Found { count, rate: count / seconds, seconds, late, ..Found::default() })
 }
 
-/// Returns the number of rounds in the time that counts, of rounds that follow each other and end at `ends`: a round that lies in it in part
-/// counts in part.
+/// Returns the number of rounds in the window, of rounds that follow each other and end at `ends`. Of a round that lies partly in the
+/// window, that part is counted.
 fn counted(begin: f64, ends: &[f64], timing: Timing) -> f64 {
     let (from, to) = (timing.start + timing.skip, timing.start + timing.skip + timing.length);
     let begins = std::iter::once(&begin).chain(ends);
@@ -82,7 +82,7 @@ fn counted(begin: f64, ends: &[f64], timing: Timing) -> f64 {
     begins.zip(ends).map(share).sum()
 }
 
-/// Sends parts in the order in which they come; gives their memory back.
+/// Sends segments in the order in which they come, and returns their buffers.
 fn send(
     mut next: TcpStream,
     queue: &Receiver<Vec<u8>>,
@@ -95,7 +95,7 @@ fn send(
     Ok(())
 }
 
-/// A rank's ends of the ring.
+/// A rank's connections to the next and from the previous rank.
 struct Ring {
     place: Place,
     previous: TcpStream,
@@ -105,8 +105,8 @@ struct Ring {
 }
 
 impl Ring {
-    /// Adds up the vectors once. A part goes on in segments: each is passed to the next rank as soon as it has been added, so that the
-    /// network never waits for the addition.
+    /// Runs one all-reduce. Each part is cut into segments, which go to the next rank as soon as they have been added, so that the network
+    /// never waits for the addition.
     fn once(&mut self, vector: &mut [u8]) -> Result<(), String> {
         let Place { position, ranks, .. } = self.place;
         let numbers = vector.len() / NUMBER;
@@ -168,7 +168,7 @@ fn number(bytes: &[u8]) -> f32 {
     f32::from_le_bytes(bytes.try_into().unwrap_or_default())
 }
 
-/// Checks that ones of all ranks have been added up. Later rounds add up larger numbers, which takes as long.
+/// Checks the sums of the first round, in which every rank adds ones. Later rounds add larger numbers, which takes as long.
 fn check(vector: &[u8], ranks: usize) -> Result<(), String> {
     let expected = ranks as f32;
     match vector.chunks_exact(NUMBER).map(number).find(|sum| *sum != expected) {

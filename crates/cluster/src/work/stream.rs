@@ -47,7 +47,7 @@ pub(super) fn send(
     Ok(Found { count: sent as f64, late, ..Found::default() })
 }
 
-/// Receives until the trial is over, and counts what arrives in the time that counts.
+/// Receives until the trial is over, and counts the bytes that arrive in the window.
 pub(super) fn receive(
     worker: &Worker,
     tag: u64,
@@ -60,7 +60,7 @@ pub(super) fn receive(
     let one = |number: usize| {
         let mut stream = open[number].lock().map_err(|error| error.to_string())?;
         let mut block = vec![0; BLOCK];
-        // Bytes that had arrived at the begin and at the end of the time that counts.
+        // Bytes that had arrived at the begin and at the end of the window.
         let (mut total, mut before, mut last) = (0_u64, 0, 0);
         loop {
             match stream.read(&mut block) {
@@ -90,7 +90,7 @@ pub(super) fn receive(
     Ok(Found { count: rate * timing.length, rate, seconds: timing.length, ..Found::default() })
 }
 
-/// Sends short messages and waits for each to come back. The rate is that of messages there and back.
+/// Sends short messages and waits for each to come back. The rate is that of round trips.
 pub(super) fn knock(
     worker: &Worker,
     to: SocketAddr,

@@ -1,4 +1,4 @@
-//! Nodes that a scenario names, as the profile of a cluster has them.
+//! Nodes that a scenario names, with their hardware from a cluster's profile.
 
 use super::{Cluster, Group, NodeSettings};
 use crate::check::Check;
@@ -87,11 +87,11 @@ impl JsonSchema for NodesSettings {
     }
 }
 
-/// How nodes that are named differ from each other; nothing if a number of nodes is given.
+/// Groups of the named nodes that are alike; empty if the scenario gives a number of nodes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct NamedNodes {
     groups: Vec<Alike>,
-    /// Whether the scenario writes these, so that the profile does not count.
+    /// Whether the scenario itself gives cores, core speed and NIC, which then replace the profile's.
     cores_written: bool,
     speed_written: bool,
     nic_written: bool,
@@ -138,8 +138,8 @@ impl NamedNodes {
         }
     }
 
-    /// Gives the nodes of a cluster what the profile says of each: the first group becomes the cluster's first nodes, and each other one a
-    /// group before those that the scenario writes.
+    /// Applies the profile to a cluster: the first group of named nodes becomes the cluster's base nodes; each other one becomes a node
+    /// group before those of the scenario.
     pub(super) fn apply(self, cluster: &mut Cluster) {
         let (usual, mut groups) = (cluster.clone(), Vec::new());
         for (index, alike) in self.groups.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the profile of a cluster says of the storage that its nodes share, for what a scenario does not write.
+//! Limits of a shared storage that come from a cluster's profile where the scenario does not give them.
 
 use super::local_disk::{measured_sharing, spread_out};
 use super::service::ServiceKeys;

@@ -96,7 +96,7 @@ fn network_and_shared_storage_are_those_of_the_profile_unless_they_are_written()
     let path = &scenario.storage[0].path;
     assert_eq!((path.per_stream, path.per_client, path.operations), (5e7, 1.2e8, 1000.0));
     assert_eq!(path.bandwidth, Bandwidth::Fixed(4e8));
-    // The measured 2 ms have 1 ms of the operation and 0.1 ms of the network.
+    // The measured 2 ms include 1 ms for the operation and 0.1 ms on the network.
     assert!((path.latency.mean() - 0.9e-3).abs() < 1e-12, "{:?}", path.latency);
     assert_eq!(scenario.storage[0].tier.expect("a tier").write, Some(1.5e8));
     assert_eq!(scenario.remarks, [""; 0]);

@@ -2,7 +2,7 @@ use super::*;
 use forebay_model::random::Generator;
 use rand::{RngExt, SeedableRng};
 
-/// Deviations of trials: roughly normal, of this relative standard deviation.
+/// Returns random factors near 1, one for each trial: roughly normal, with this relative standard deviation.
 struct Noise(Generator, f64);
 
 impl Noise {

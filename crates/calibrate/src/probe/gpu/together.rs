@@ -5,7 +5,7 @@ use super::{Ranks, count, unique};
 use crate::probe::ProbeError;
 use std::time::Instant;
 
-/// Size of the number by which ranks find each other [B].
+/// Size of the id of a communicator (`ncclUniqueId`) [B].
 pub const UNIQUE: usize = 128;
 /// Bytes that the operations of a trial move, roughly [B], and smallest and largest number of operations.
 const MOVED: usize = 1 << 30;
@@ -14,7 +14,7 @@ const OPERATIONS: [usize; 2] = [5, 500];
 /// Ranks of one machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
-    /// Number by which all ranks find each other.
+    /// Id of the communicator, the same for all ranks.
     pub id: [u8; UNIQUE],
     /// Number of the machine's first rank.
     pub first: usize,
@@ -22,17 +22,17 @@ pub struct Part {
     pub all: usize,
 }
 
-/// Returns the number of GPUs of this machine; 0 if they cannot be used.
+/// Returns the number of GPUs of this machine; 0 without a driver.
 #[must_use]
 pub fn usable() -> usize {
     count().unwrap_or(0)
 }
 
-/// Returns a new number by which ranks find each other.
+/// Returns the id of a new communicator.
 ///
 /// # Errors
 /// NCCL cannot be used here.
-pub fn number() -> Result<[u8; UNIQUE], ProbeError> {
+pub fn new_id() -> Result<[u8; UNIQUE], ProbeError> {
     unique()
 }
 
