@@ -1,6 +1,6 @@
 //! Compares a calibration with an earlier one: whether a node or the shared storage has become worse.
 
-use crate::fit::Behind;
+use crate::fit::{Behind, read_trials};
 use crate::measurement::Sample;
 use crate::profile::{NODE_VALUES, NodeProfile, Parameter, Profile, UNLIKE};
 use crate::report::format::{rate, share};
@@ -62,37 +62,32 @@ fn apart(was: &Parameter, is: &Parameter) -> bool {
 
 /// Returns the largest files and most threads of the reads in a profile, of which each node's own reads are.
 fn heaviest(profile: &Profile) -> Option<[f64; 2]> {
-    let range = &profile.shared_reads()?.range;
+    let range = &profile.shared_reads()?.1.range;
     Some([range.get("size")?[1], range.get("streams")?[1]])
 }
 
 /// Returns which reads of the shared storage by all nodes together are slower than the profile predicts.
 fn of_storage(before: &Profile, samples: &[Sample]) -> Vec<String> {
-    let Some(fit) = before.shared_reads() else { return Vec::new() };
+    let Some((access, fit)) = before.shared_reads() else { return Vec::new() };
     let Some(law) = fit.shared_read() else { return Vec::new() };
-    let mut trials: BTreeMap<String, (f64, f64, f64, BTreeMap<u32, f64>)> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.probe == "shared-read") {
-        let [size, nodes, streams] = ["size", "nodes", "streams"].map(|name| sample.setting(name));
-        if sample.excluded.is_some() || sample.labels.contains_key(crate::fit::AGAIN) {
-            continue;
-        }
-        let key = format!("{size} {nodes} {streams}");
-        let entry = trials.entry(key).or_insert((size, nodes, streams, BTreeMap::new()));
-        *entry.3.entry(sample.trial).or_default() += 1.0 / sample.seconds_each();
+    let trials = read_trials(samples, access);
+    let most = trials.iter().map(|of| of.nodes).fold(0.0, f64::max);
+    let mut kinds: BTreeMap<[u64; 2], Vec<f64>> = BTreeMap::new();
+    for of in trials.iter().filter(|of| of.nodes == most) {
+        kinds.entry([of.size as u64, of.streams as u64]).or_default().push(of.rate);
     }
-    let most = trials.values().map(|of| of.1).fold(0.0, f64::max);
     let mut found = Vec::new();
-    for (size, nodes, streams, rates) in trials.into_values().filter(|of| of.1 == most) {
-        let mut rates: Vec<f64> = rates.into_values().collect();
+    for ([size, streams], mut rates) in kinds {
+        let [size, streams] = [size, streams].map(|of| of as f64);
         rates.sort_by(f64::total_cmp);
         let Some(middle) = crate::stats::quantile(&rates, 0.5) else { continue };
-        let predicted = law.requests_per_second(size, nodes, streams);
+        let predicted = law.requests_per_second(size, most, streams);
         let less = 1.0 - middle / predicted;
         // Also the best trial is slower than half of the fit's own errors explain.
         let best = rates.last().copied().unwrap_or(middle) / predicted;
         if less >= UNLIKE && 1.0 - best > fit.residual {
             found.push(format!(
-                "storage: {nodes} nodes read files of {} at {} instead of {} ({} less)",
+                "storage: {most} nodes read files of {} at {} instead of {} ({} less)",
                 crate::report::format::bytes(size),
                 rate(middle * size, "B"),
                 rate(predicted * size, "B"),
@@ -106,6 +101,7 @@ fn of_storage(before: &Profile, samples: &[Sample]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Fit;
 
     fn node(read: f64, cores: f64) -> NodeProfile {
         let value = Parameter {
@@ -120,6 +116,51 @@ mod tests {
     fn cluster(nodes: &[(&str, NodeProfile)]) -> Profile {
         let node = nodes.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect();
         Profile { node, ..Profile::default() }
+    }
+
+    /// Trials of reads by two nodes, with the rates of both; the last one may have lost a node.
+    fn reads(rates: &[f64], lost: bool) -> Vec<Sample> {
+        let sample = |(trial, rate): (usize, &f64), node: &str| Sample {
+            probe: "shared-read".into(),
+            labels: [("access", "direct"), ("node", node)]
+                .map(|(a, b)| (a.into(), b.into()))
+                .into(),
+            settings: [("nodes", 2.0), ("streams", 4.0), ("size", 1e6)]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+            trial: trial as u32,
+            operations: 100,
+            seconds: 100.0 / rate,
+            core_seconds: 0.0,
+            observed: BTreeMap::new(),
+            beside: None,
+            excluded: None,
+            at: 0.0,
+        };
+        let both = |of: (usize, &f64)| ["a", "b"].map(|node| sample(of, node));
+        let mut all: Vec<Sample> = rates.iter().enumerate().flat_map(both).collect();
+        if lost {
+            all.pop();
+        }
+        all
+    }
+
+    #[test]
+    fn a_storage_that_became_slower_is_named_and_a_lost_node_is_no_slower_storage() {
+        let bandwidth = Parameter { value: 200e6, unit: "B/s".into(), ..Parameter::default() };
+        let fit = Fit {
+            parameters: [("bandwidth".to_owned(), bandwidth)].into(),
+            residual: 0.02,
+            ..Fit::default()
+        };
+        let before = Profile { storage: [("direct".to_owned(), fit)].into(), ..Profile::default() };
+        let worse = |samples: &[Sample]| worse(&before, &Profile::default(), samples, &[]);
+        assert_eq!(worse(&reads(&[99.0, 100.0, 98.0], false)), Vec::<String>::new());
+        assert_eq!(worse(&reads(&[100.0, 99.0], true)), Vec::<String>::new());
+        let found = worse(&reads(&[80.0, 81.0, 79.0], false));
+        assert_eq!(found.len(), 1, "{found:?}");
+        let expected = "storage: 2 nodes read files of 1 MB at 160 MB/s instead of 200 MB/s (20";
+        assert!(found[0].starts_with(expected), "{}", found[0]);
     }
 
     #[test]

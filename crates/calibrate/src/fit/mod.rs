@@ -40,6 +40,7 @@ mod transport;
 mod transport_tests;
 
 pub use nodes::{AGAIN, Behind, behind};
+pub use shared::{ReadTrial, read_trials};
 
 use crate::measurement::Sample;
 use estimate::rounded;

@@ -153,6 +153,36 @@ fn reading(samples: &[&Sample], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
+/// A trial of reads by several nodes at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReadTrial {
+    /// Size of the files [B].
+    pub size: f64,
+    /// Number of nodes.
+    pub nodes: f64,
+    /// Number of threads of each node.
+    pub streams: f64,
+    /// Rate of all nodes together [requests/s].
+    pub rate: f64,
+}
+
+/// Returns the trials of reads of the shared storage with this kind of access in which no node was lost.
+#[must_use]
+pub fn read_trials(samples: &[Sample], access: &str) -> Vec<ReadTrial> {
+    let counts = |sample: &&Sample| {
+        sample.probe == "shared-read"
+            && sample.label("access") == access
+            && sample.excluded.is_none()
+            && !sample.labels.contains_key(super::AGAIN)
+    };
+    let samples: Vec<&Sample> = samples.iter().filter(counts).collect();
+    let trial = |of: Observation| match of.x[..] {
+        [size, nodes, streams] => Some(ReadTrial { size, nodes, streams, rate: 1.0 / of.value }),
+        _ => None,
+    };
+    together(&samples, READ.settings).into_iter().filter_map(trial).collect()
+}
+
 /// Returns the trials of all nodes together, as observations of the time of one operation. All nodes of a trial are one observation:
 /// rates add up, and writes last as long as the slowest node's.
 pub(super) fn together(samples: &[&Sample], settings: &[&str]) -> Vec<Observation> {

@@ -322,10 +322,11 @@ impl Profile {
 }
 
 impl Profile {
-    /// Returns the fit of reads of the storage that all nodes share, through the page cache if there is such a fit, otherwise past it.
+    /// Returns the fit of reads of the storage that all nodes share, with its kind of access: `cold`, through the page cache, if there is
+    /// such a fit, otherwise `direct`.
     #[must_use]
-    pub fn shared_reads(&self) -> Option<&Fit> {
-        ["cold", "direct"].iter().find_map(|access| self.storage.get(*access))
+    pub fn shared_reads(&self) -> Option<(&'static str, &Fit)> {
+        ["cold", "direct"].into_iter().find_map(|access| Some((access, self.storage.get(access)?)))
     }
 
     /// Returns a value of the network between nodes, such as the bandwidth of `nic`; `None` if the measurements do not tell it.

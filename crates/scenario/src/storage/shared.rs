@@ -29,7 +29,7 @@ pub(super) struct SharedFit {
 impl SharedFit {
     /// Returns the profile's fit; `None` if there is none, or if the scenario is read for a live run, whose storage has these limits anyway.
     pub(super) fn of(check: Check<'_>) -> Option<SharedFit> {
-        let fit = check.profile.filter(|_| !check.lenient)?.shared_reads()?;
+        let fit = check.profile.filter(|_| !check.lenient)?.shared_reads()?.1;
         let spread = fit.value("latency_spread").unwrap_or(0.0);
         Some(SharedFit { law: fit.shared_read()?, spread })
     }
