@@ -30,14 +30,17 @@ pub use doctor::Doctor;
 pub use exit_code::{EXIT_CODES, ExitCode};
 pub use explain_defaults::ExplainDefaults;
 pub use format::{FigureTheme, PictureFormat, ReportFormat, RowFormat};
-pub use import::{CollectiveFormat, Collectives, Dlio, Import, ImportFormat, ImportFrom, Kineto};
+pub use import::{
+    CollectiveFormat, Collectives, Dlio, Import, ImportFormat, ImportFrom, Kineto, Mlperf,
+    MlperfFormat,
+};
 pub use live::Live;
 pub use new::{New, NewKind, NewPlan, NewPlot, NewScenario, NewTarget};
 pub use plot::Plot;
 pub use profile::{
     ProfileArgs, ProfileCommand, ProfileDiff, ProfileFit, ProfileNodes, ProfilePlot, ProfileShow,
 };
-pub use published::Published;
+pub use published::{Published, PublishedTable};
 pub use reference::Reference;
 pub use run::{Run, VerdictKind};
 pub use scenario::{ScenarioArgs, ScenarioOptions};

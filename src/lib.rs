@@ -54,7 +54,7 @@
 //! | [`law`] | model | formulas whose parameters are fitted to measurements and that simulations evaluate | |
 //! | [`measurement`] | calibrate | raw samples of a probe | |
 //! | [`profile`] | scenario | fitted parameters of a machine, with their intervals | `input`, `law` |
-//! | [`published`] | | published measurements of clusters, compared with predictions | `catalogue`, `scenario`, `sim` |
+//! | [`published`] | | published measurements of clusters and storages, compared with predictions | `catalogue`, `import`, `report`, `scenario`, `sim`, `stats` |
 //! | [`fit`] | calibrate | fitting parameters to raw samples | `law`, `measurement`, `profile`, `random`, `stats` |
 //! | [`metrics`] | metrics | what simulated and live runs record: hand-over of batches, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
 //! | [`live_queue`] | live-queue | the bounded buffers between loaders and trainers of live runs, with their threads | `engine`, `metrics`, `report`, `scenario` |
@@ -70,7 +70,7 @@
 //! | [`sweep`] | | runs of all points of a grid, or of a shard of them, on all cores, with rows in order | `metric`, `profile`, `report`, `scenario`, `sim`, `uncertainty`, `units` |
 //! | [`plot`] | plot | figures from rows | `metric` |
 //! | [`reference`] | | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
-//! | [`template`] | | first files for a new user, generated from a few answers | `catalogue`, `metric`, `plot`, `probe`, `scenario` |
+//! | [`template`] | | first files for a new user, generated from a few answers | `catalogue`, `import`, `metric`, `plot`, `probe`, `scenario` |
 //! | [`cli`] | | the command line: commands, options and their help | `units` |
 //! | [`commands`] | | the commands: files, standard output, progress | everything |
 //!

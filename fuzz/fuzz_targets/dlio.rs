@@ -11,6 +11,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let place = Deployment {
         accelerators: 8,
         hosts: 2,
+        cores: 64,
+        beside: None,
         bandwidth: "10 GB/s".to_owned(),
         source: "fuzz.yaml".to_owned(),
     };

@@ -37,6 +37,17 @@ Examples:
 The YAML says what each accelerator reads, not how many there are or what they read from: give \
 --accelerators, --hosts and --bandwidth, and write the rest of the storage into the scenario.")]
     Dlio(Dlio),
+    /// A folder of results of MLPerf Storage: where its time went, as a scenario, and as a measured row
+    #[command(after_help = "\
+Examples:
+  forebay import mlperf results/unet3d_h100/run-1
+  forebay import mlperf results/unet3d_h100 --format scenario > unet3d.toml
+  forebay import mlperf results/unet3d_h100 --format csv > runs.csv
+
+A run's folder has summary.json and configs/config.yaml (or dlio_config/config.yaml). A folder of several runs of \
+the same is one result. With per_epoch_stats.json it is known which rules the run followed, with N_output.json of \
+each rank where its time went. `forebay validate --measured runs.csv --scenario unet3d.toml` compares the two.")]
+    Mlperf(Mlperf),
     /// Times of collectives from NVIDIA's nccl-tests, text or JSON: converted into samples or a fitted profile
     #[command(after_help = "\
 Examples:
@@ -116,9 +127,36 @@ pub struct Dlio {
     /// Number of client hosts among which the accelerators are divided
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub hosts: u32,
+    /// Cores of each host
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub cores: u32,
     /// Bandwidth of the storage
     #[arg(long, value_name = "RATE", default_value = "10 GB/s")]
     pub bandwidth: String,
+}
+
+/// A folder of results of MLPerf Storage.
+#[derive(Debug, Args)]
+pub struct Mlperf {
+    /// Folder of a run, or of all runs of a result
+    #[arg(value_name = "RESULT_DIR")]
+    pub folder: PathBuf,
+    /// Format of the result
+    #[arg(long, value_enum, default_value_t = MlperfFormat::Text)]
+    pub format: MlperfFormat,
+}
+
+/// Output format of a folder of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MlperfFormat {
+    /// Text for people
+    Text,
+    /// A scenario
+    Scenario,
+    /// A CSV row with a header, for `validate --measured`
+    Csv,
+    /// JSON
+    Json,
 }
 
 /// A trace of the PyTorch profiler.

@@ -1,7 +1,7 @@
 //! `forebay import`: reads what other programs measured.
 
 use super::paths::Paths;
-use super::{Failure, import_collective, input, output};
+use super::{Failure, import_collective, import_mlperf, input, output};
 use crate::cli::{Dlio, Import, ImportFormat, ImportFrom, Kineto};
 use crate::import::collective::Benchmark;
 use crate::import::dlio::{self, Deployment, DlioError, Said};
@@ -17,6 +17,7 @@ pub(super) fn execute(import: &Import, quiet: bool) -> Result<(), Failure> {
     let files: Vec<&Path> = match &import.from {
         ImportFrom::Kineto(wanted) => vec![&wanted.trace],
         ImportFrom::Dlio(wanted) => wanted.parts.iter().map(Path::new).collect(),
+        ImportFrom::Mlperf(wanted) => vec![&wanted.folder],
         ImportFrom::NcclTests(wanted)
         | ImportFrom::Osu(wanted)
         | ImportFrom::Imb(wanted)
@@ -27,6 +28,7 @@ pub(super) fn execute(import: &Import, quiet: bool) -> Result<(), Failure> {
     match &import.from {
         ImportFrom::Kineto(trace) => kineto(trace, quiet),
         ImportFrom::Dlio(workload) => dlio(workload, quiet),
+        ImportFrom::Mlperf(wanted) => import_mlperf::execute(wanted, quiet),
         ImportFrom::NcclTests(wanted) => collective(Benchmark::NcclTests, wanted),
         ImportFrom::Osu(wanted) => collective(Benchmark::Osu, wanted),
         ImportFrom::Imb(wanted) => collective(Benchmark::Imb, wanted),
@@ -57,6 +59,8 @@ fn dlio(wanted: &Dlio, quiet: bool) -> Result<(), Failure> {
     let place = Deployment {
         accelerators: wanted.accelerators,
         hosts: wanted.hosts,
+        cores: wanted.cores,
+        beside: None,
         bandwidth: wanted.bandwidth.clone(),
         source: names.iter().chain(&overrides).cloned().collect::<Vec<_>>().join(" "),
     };
@@ -260,15 +264,15 @@ fn row(training: &Training, keys: &[(&str, &str)]) -> Result<String, Failure> {
         ("step_time", training.step_time[0].to_string()),
         ("stall", training.stall.map(|stall| stall.to_string()).unwrap_or_default()),
     ];
-    let (mut header, mut values) = (vec!["name", "use"], vec![String::new(), "check".to_owned()]);
-    for &(key, value) in keys {
-        header.push(key);
-        values.push(value.to_owned());
-    }
-    for (name, value) in measured {
-        header.push(name);
-        values.push(value);
-    }
+    let first = [("name", String::new()), ("use", "check".to_owned())].into_iter();
+    let keys = keys.iter().map(|(key, value)| (*key, (*value).to_owned()));
+    csv_row(&first.chain(keys).chain(measured).collect::<Vec<_>>())
+}
+
+/// Returns a header and a row of CSV.
+pub(super) fn csv_row(columns: &[(&str, String)]) -> Result<String, Failure> {
+    let header: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let values: Vec<&str> = columns.iter().map(|(_, value)| value.as_str()).collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
     let written = writer.write_record(&header).and_then(|()| writer.write_record(&values));
     let bytes = written

@@ -2,9 +2,10 @@
 
 use super::parity::{self, Dots};
 use super::paths::Paths;
-use super::{Failure, input, output, points, run_figure};
+use super::{Failure, input, output, points, published_storage, run_figure};
 use crate::cli::{self, ReportFormat};
 use crate::input::shown;
+use crate::published::storage::{self, STORAGE, StorageResults};
 use crate::published::{
     self, Absorbed, Compared, Fit, Fitted, Limit, Published, PublishedResult, Quantity, Role,
     SCALING, compare,
@@ -20,8 +21,11 @@ pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
     let paths = Paths::default().writes("--figure", wanted.figure.as_ref())?.prints(true);
     paths.reads_all("the published results", wanted.file.as_ref()).check()?;
     let kind = wanted.figure.as_deref().map(run_figure::kind).transpose()?;
-    let published = read(wanted.file.as_deref())?;
     let pool = points::pool(None)?;
+    if wanted.table == cli::PublishedTable::Storage {
+        return pool.install(|| of_storage(wanted));
+    }
+    let published = read(wanted.file.as_deref())?;
     if let Some(of) = &wanted.scenario {
         return pool.install(|| scenario(&published, of));
     }
@@ -34,6 +38,33 @@ pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
         ReportFormat::Text => output::text(&text(&fitted, &compared)),
         ReportFormat::Json => {
             output::stdout(format!("{:#}\n", as_json(&fitted, &compared)).as_bytes())
+        }
+    }
+}
+
+/// Compares predictions with results of storages.
+fn of_storage(wanted: &cli::Published) -> Result<(), Failure> {
+    if wanted.figure.is_some() {
+        return Err(wrong("--figure draws results of training; leave out `--table storage`"));
+    }
+    let all = match wanted.file.as_deref() {
+        None => StorageResults::parse("mlperf.toml", STORAGE),
+        Some(path) => StorageResults::parse(&shown(path), &input::toml(path)?),
+    };
+    let all = all.map_err(wrong)?;
+    if let Some(of) = &wanted.scenario {
+        let text = published_storage::scenario(&all, of).ok_or_else(|| {
+            wrong(format!(
+                "--scenario {of:?} is no result; write SYSTEM:WORKLOAD-ACCELERATOR:RANKS as the table has them"
+            ))
+        })?;
+        return output::stdout(text.as_bytes());
+    }
+    let compared = storage::compare(&all);
+    match wanted.format {
+        ReportFormat::Text => output::text(&published_storage::text(&compared)),
+        ReportFormat::Json => {
+            output::stdout(format!("{:#}\n", published_storage::as_json(&compared)).as_bytes())
         }
     }
 }

@@ -163,6 +163,7 @@ fn colour_of(cause: Cause) -> Colour {
         Cause::Order => Colour(158, 148, 20),
         Cause::Restart => Colour(240, 228, 66),
         Cause::Copy => Colour(230, 159, 0),
+        Cause::FirstBatch => Colour(196, 224, 240),
         Cause::Launch => Colour(170, 190, 90),
         Cause::Communication => Colour(213, 94, 0),
         Cause::Bubble => Colour(204, 121, 167),

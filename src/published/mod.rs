@@ -10,6 +10,7 @@ mod file;
 mod fit;
 mod predict;
 mod scenario;
+pub mod storage;
 #[cfg(test)]
 mod tests;
 

@@ -2,6 +2,7 @@
 
 use super::shares;
 use crate::catalogue::{self, Gpu, Input, Model, Precision};
+use crate::import::dlio::beside;
 
 /// A workload of MLPerf Storage, which waits for the time of a step in place of computing it, and exchanges no gradients.
 #[derive(Debug, PartialEq)]
@@ -13,12 +14,14 @@ pub(super) struct Emulated {
     batch: u64,
     /// Time of a sample on an H100 [ms]: the time of a step by the rules ÷ their batch.
     sample: &'static str,
+    /// Time of a step by the rules [s].
+    step: f64,
 }
 
 /// Workloads of MLPerf Storage, in the versions whose rules `scenarios/mlperf-*.toml` have.
 const EMULATED: [Emulated; 2] = [
-    Emulated { name: "unet3d", dataset: "kits19", batch: 7, sample: "46.143 ms" },
-    Emulated { name: "cosmoflow", dataset: "cosmoflow", batch: 1, sample: "3.5 ms" },
+    Emulated { name: "unet3d", dataset: "kits19", batch: 7, sample: "46.143 ms", step: 0.323 },
+    Emulated { name: "cosmoflow", dataset: "cosmoflow", batch: 1, sample: "3.5 ms", step: 3.5e-3 },
 ];
 
 /// What is trained.
@@ -127,10 +130,16 @@ impl Workload {
                 });
                 layers(model, optimizer, gpu, out_of_core) + &sequence
             }
-            Workload::Emulated(of) => format!(
-                "[job.model]\nstep = {{ per_sample = \"{}\" }} # on an H100, by MLPerf Storage's rules\n",
-                of.sample
-            ),
+            Workload::Emulated(of) => {
+                let launch =
+                    beside(of.name, of.step).map_or_else(String::new, |(beside, source)| {
+                        format!("launch = {} # beside computing: {source}\n", beside.launch())
+                    });
+                format!(
+                    "[job.model]\nstep = {{ per_sample = \"{}\" }} # on an H100, by MLPerf Storage's rules\n{launch}",
+                    of.sample
+                )
+            }
         }
     }
 }

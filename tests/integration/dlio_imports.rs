@@ -19,7 +19,14 @@ fn read(text: &str, overrides: &[&str]) -> Workload {
 
 fn place(accelerators: u32, hosts: u32) -> Deployment {
     let bandwidth = "10 GB/s".to_owned();
-    Deployment { accelerators, hosts, bandwidth, source: "a test".to_owned() }
+    Deployment {
+        accelerators,
+        hosts,
+        cores: 64,
+        bandwidth,
+        beside: None,
+        source: "a test".to_owned(),
+    }
 }
 
 /// A transformer of the shape of Llama 3 8B, written as MLPerf Storage writes its checkpoint workloads.

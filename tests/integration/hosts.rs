@@ -64,7 +64,7 @@ fn a_host_hides_the_start_of_an_epoch_behind_the_steps_that_it_has_submitted() {
         assert_eq!((job.steps.len(), job.samples.dequeued), (80, 320), "{ahead} ahead");
         let [first, last] = [19, 79].map(|step: usize| job.steps[step].end);
         near(last - first, 3.0 * (0.2 + wait), &format!("{ahead} ahead"));
-        near(waited(&job, Cause::Decode), 0.025 + 3.0 * wait, &format!("{ahead} ahead, waits"));
+        near(waited(&job, Cause::FirstBatch), 0.025 + 3.0 * wait, &format!("{ahead} ahead, waits"));
     }
 }
 
@@ -165,7 +165,7 @@ fn learners_of_a_gpu_have_a_host_each() {
     ];
     let [without, with] = [0, 3].map(|ahead| trained(ahead, &learners));
     assert_eq!((without.samples.dequeued, with.samples.dequeued), (320, 320));
-    let [without, with] = [&without, &with].map(|job| waited(job, Cause::Decode));
+    let [without, with] = [&without, &with].map(|job| waited(job, Cause::FirstBatch));
     assert!((with - 0.025).abs() < 1e-6 && (without - 0.1).abs() < 1e-6, "{with} {without}");
 }
 

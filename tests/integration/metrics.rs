@@ -50,13 +50,13 @@ fn every_output_column_has_a_metric_and_every_metric_is_in_some_output() {
 fn columns_of_sweep_output_have_fixed_names_and_a_fixed_order() {
     // Expectation: programs that read columns by position or by name continue to work.
     let all = swept();
-    assert_eq!(all.len(), 1 + 3 * 66 + 2 + 3);
+    assert_eq!(all.len(), 1 + 3 * 75 + 2 + 3);
     assert_eq!(all[..4], ["job", "step_time", "step_time_lo", "step_time_hi"]);
-    let means: Vec<&str> = all[1..199].iter().step_by(3).map(String::as_str).collect();
+    let means: Vec<&str> = all[1..226].iter().step_by(3).map(String::as_str).collect();
     assert_eq!(means[8..11], ["stall", "stall_open", "stall_latency"]);
-    assert_eq!(means[39..41], ["stall_peer.compute", "queue_occupancy"]);
+    assert_eq!(means[41..43], ["stall_peer.compute", "queue_occupancy"]);
     assert_eq!(
-        (means[65], &all[199..201]),
+        (means[74], &all[226..228]),
         ("makespan", &["largest_stall", "too_short"].map(str::to_owned)[..])
     );
 }

@@ -37,6 +37,7 @@ impl State {
         device.samples = loader.queue.batch();
         device.content = loader.contents.take(device.samples);
         let taken = loader.queue.take(now);
+        loader.first_batches.take(device.step);
         let fresh = loader.polling.as_mut().map_or(taken, |polling| polling.fresh(taken));
         self.training.steps.add_fresh(fresh);
         self.trace_level(now, l);
@@ -107,6 +108,9 @@ impl State {
         let came = slept.map_or(now, |slept| slept.start);
         let workers = &self.workers;
         blame(|w| &workers[w as usize].timeline, w, since, came, &mut segments);
+        let first = &mut self.loaders[training.devices[d as usize].loader].first_batches;
+        first.charge(&mut segments);
+        first.end_wait(now.since(since));
         segments.iter().for_each(|segment| training.steps.add_stall(*segment));
         let track = training.devices[d as usize].track;
         if let (Some(recorder), Some(track)) = (&mut self.recorder, track) {

@@ -3,7 +3,7 @@
 use super::content::Contents;
 use super::state::Item;
 use forebay_engine::Time;
-use forebay_metrics::{Polling, Queue, Requests, StageBuffer, Tuner};
+use forebay_metrics::{FirstBatches, Polling, Queue, Requests, StageBuffer, Tuner};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -16,6 +16,8 @@ pub struct LoaderRun {
     pub(super) contents: Contents,
     /// Requests for batches, if the loader makes batches on request.
     pub requests: Option<Requests>,
+    /// The first batch of each epoch.
+    pub first_batches: FirstBatches,
     /// State of polling, if threads poll instead of being woken.
     pub polling: Option<Polling>,
     /// Tuner that sets how many workers of each stage work at the same time; `None` if these
@@ -51,6 +53,7 @@ impl LoaderRun {
             queue: Queue::new(1, 1, false, 0, Time::ZERO),
             contents: Contents::default(),
             requests: None,
+            first_batches: FirstBatches::default(),
             polling: None,
             tuner: None,
             quota,

@@ -3,7 +3,7 @@
 use super::task::CopyTask;
 use forebay_engine::Time;
 use forebay_live_queue::{State, Training};
-use forebay_metrics::{Polling, Queue, Recorder, Requests, StageBuffer, Tuner};
+use forebay_metrics::{FirstBatches, Polling, Queue, Recorder, Requests, StageBuffer, Tuner};
 use forebay_scenario::{Job, Scenario};
 
 /// Returns the shared state: loaders and devices, and a timeline recorder if a trace is requested.
@@ -18,7 +18,9 @@ pub(super) fn state(scenario: &Scenario, part: &CopyTask) -> State {
         let loader = state.add_loader(goal.quota, stages, job.models_per_loader());
         loader.tuner = Tuner::for_job(job);
         loader.polling = Polling::for_job(job);
-        loader.requests = Requests::for_job(job, &scenario.datasets[job.dataset], goal.quota);
+        let dataset = &scenario.datasets[job.dataset];
+        loader.requests = Requests::for_job(job, dataset, goal.quota);
+        loader.first_batches = FirstBatches::for_job(job, dataset, rank);
         if let (Some(requests), true, 0) = (&mut loader.requests, part.trace, rank) {
             requests.record();
         }

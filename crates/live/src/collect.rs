@@ -55,6 +55,7 @@ fn loader(loader: &mut LoaderRun, end: Time, outcome: &mut JobOutcome, ages: &mu
     loader.queue.collect(end, &mut outcome.queue);
     let deliveries = loader.requests.as_mut().map_or(Vec::new(), Requests::deliveries);
     outcome.deliveries.extend(deliveries);
+    outcome.first_batches.extend(loader.first_batches.taken());
     if outcome.tuned.is_empty() {
         outcome.tuned = loader.tuner.as_ref().map_or(Vec::new(), Tuner::settled);
     }

@@ -2,7 +2,7 @@
 //! generates, as the cost of a step does not depend on the values.
 
 use super::clock::{Clock, busy};
-use super::launch::Launch;
+use super::launch::{Launch, Turn};
 use forebay_calibrate::probe::ProbeError;
 use forebay_engine::{Span, Time};
 use forebay_live_queue::Step;
@@ -10,7 +10,7 @@ use forebay_metrics::{HostWork, Segment, launch_waits};
 use forebay_model::law::StepLaw;
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_networks::cpu::{self, Network};
-use forebay_scenario::{Device, Job, Node, Scenario};
+use forebay_scenario::{Device, Job, Scenario};
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 
@@ -24,20 +24,24 @@ pub(super) enum Trainer {
 }
 
 impl Trainer {
-    /// Returns the trainer of model copy `model` in job copy `owner`.
+    /// Returns the trainer of model copy `model` in job copy `owner`; it takes `turn` with the job copy's other trainers.
     pub(super) fn new(
         scenario: &Scenario,
         job: &Job,
         streams: Streams,
-        owner: u64,
-        model: u64,
+        (owner, model): (u64, u64),
+        turn: &Turn,
     ) -> Self {
         let smaller = job.smaller_batches(&scenario.datasets[job.dataset]);
         // Without a network for the job (such as for an accelerator), steps are emulated by sleeping.
         if let Some(networks) = networks(job, &smaller, owner + model) {
             return Trainer::Cpu(networks, Span::from_seconds(job.loader.taking));
         }
-        let emulated = Emulated::new(job, &scenario.cluster.node, streams, owner, model);
+        let (time, speed) = (job.step.law(), scenario.cluster.node.gpu_speed);
+        let jitter = job.step.jitter.as_ref().map(Sampler::new);
+        let launch = job.launch.as_ref().map(|launch| Launch::new(launch, turn));
+        let owed = Span::ZERO;
+        let emulated = Emulated { time, speed, jitter, launch, streams, owner, model, owed };
         Trainer::Emulated(Box::new(emulated))
     }
 
@@ -99,14 +103,6 @@ pub(super) struct Emulated {
 }
 
 impl Emulated {
-    /// Returns the accelerator of model copy `model` in job copy `owner`.
-    pub(super) fn new(job: &Job, node: &Node, streams: Streams, owner: u64, model: u64) -> Self {
-        let (time, speed) = (job.step.law(), node.gpu_speed);
-        let jitter = job.step.jitter.as_ref().map(Sampler::new);
-        let launch = job.launch.as_ref().map(Launch::new);
-        Emulated { time, speed, jitter, launch, streams, owner, model, owed: Span::ZERO }
-    }
-
     /// Executes a step.
     ///
     /// The trainer first keeps cores busy with its own work (launching kernels). If launching overlaps with the device, the step
@@ -118,9 +114,9 @@ impl Emulated {
             self.sleep(span, since, clock, over);
             return Vec::new();
         };
-        let work = launch.carry_out(self.streams, self.owner, self.model, number);
+        let (work, turn) = launch.carry_out(self.streams, self.owner, self.model, number);
         let launched = clock.now().max(since);
-        let host = HostWork { since, work, ..HostWork::default() };
+        let host = HostWork { since, work, turn, ..HostWork::default() };
         if !launch.overlap {
             self.sleep(span, launched, clock, over);
             return launch_waits(host, since, launched).to_vec();

@@ -5,6 +5,7 @@ use super::content::Pool;
 use super::device::Trainer;
 use super::fault::Failure;
 use super::gpu::{Accelerator, Opened};
+use super::launch::Turn;
 use super::log::Log;
 use super::pace::Tally;
 use super::task::{CopyOutcome, CopyTask};
@@ -71,8 +72,10 @@ pub(super) fn run_on(
             let started = thread::Builder::new().spawn_scoped(threads, body);
             started.map_err(|error| refused(shared, job, &error))?;
         }
+        let turn = Turn::default();
         for d in 0..if on_gpus { 0 } else { job.copies_per_node } {
-            let mut device = Trainer::new(scenario, job, streams, part.owner, u64::from(d));
+            let rank = (part.owner, u64::from(d));
+            let mut device = Trainer::new(scenario, job, streams, rank, &turn);
             let shared = &shared;
             let body = move || train(shared, d, &mut device);
             let started = thread::Builder::new().spawn_scoped(threads, body);

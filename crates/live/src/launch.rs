@@ -4,11 +4,20 @@ use super::clock::busy;
 use forebay_engine::Span;
 use forebay_model::random::{Purpose, Sampler, Streams};
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// The turn that the trainers of a node take one after the other.
+pub(super) type Turn = Arc<Mutex<()>>;
 
 /// Threads that keep cores busy; they are started for each step.
 pub(super) struct Launch {
     work: Sampler,
+    varying: Sampler,
+    /// Length of the turn that a trainer takes after the work [s].
+    serial: f64,
+    turn: Turn,
     /// Core-seconds to take the step's batch [s].
     taking: f64,
     threads: u32,
@@ -18,19 +27,29 @@ pub(super) struct Launch {
 
 impl Launch {
     /// Returns the launch work that a job's settings describe.
-    pub(super) fn new(of: &forebay_scenario::Launch) -> Launch {
+    pub(super) fn new(of: &forebay_scenario::Launch, turn: &Turn) -> Launch {
         Launch {
             work: Sampler::new(&of.work),
+            varying: Sampler::new(&of.varying),
+            serial: of.serial,
+            turn: turn.clone(),
             taking: of.taking,
             threads: of.threads,
             overlap: of.overlap,
         }
     }
 
-    /// Keeps cores busy for step `number` of a model copy. Returns the core-seconds of each thread.
-    pub(super) fn carry_out(&self, streams: Streams, owner: u64, model: u64, number: u64) -> f64 {
-        let work =
-            self.taking + self.work.draw(&mut streams.at(Purpose::Launch, owner, model, number));
+    /// Keeps cores busy for step `number` of a model copy, and then takes this trainer's turn. Returns the core-seconds of each thread,
+    /// and how long the trainer waited for its turn and had it.
+    pub(super) fn carry_out(
+        &self,
+        streams: Streams,
+        owner: u64,
+        model: u64,
+        number: u64,
+    ) -> (f64, Span) {
+        let mut generator = streams.at(Purpose::Launch, owner, model, number);
+        let work = self.taking + self.work.draw(&mut generator) + self.varying.draw(&mut generator);
         let span = Span::from_seconds(work);
         thread::scope(|threads| {
             for _ in 1..self.threads {
@@ -42,6 +61,13 @@ impl Launch {
             }
             busy(span);
         });
-        work
+        if self.serial == 0.0 {
+            return (work, Span::ZERO);
+        }
+        let since = Instant::now();
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        thread::sleep(Duration::from_secs_f64(self.serial));
+        drop(turn);
+        (work, Span::from_seconds(since.elapsed().as_secs_f64()))
     }
 }

@@ -18,6 +18,7 @@
 //! ```
 
 mod cycle;
+mod first_batches;
 mod intervals;
 mod launch;
 mod polling;
@@ -31,6 +32,7 @@ mod timeline;
 mod tuner;
 
 pub use cycle::Cycle;
+pub use first_batches::FirstBatches;
 pub use intervals::Intervals;
 pub use launch::{HostWork, launch_waits};
 pub use polling::{Polling, Promise};

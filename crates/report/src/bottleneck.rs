@@ -216,7 +216,7 @@ impl Context<'_> {
             Cause::Throttled => Carrier::Shared(Resource::job(self.index, Part::CpuQuota)),
             Cause::Launch => Carrier::Shared(CORES),
             Cause::Order => Carrier::Order,
-            Cause::Restart => Carrier::Loader,
+            Cause::Restart | Cause::FirstBatch => Carrier::Loader,
             Cause::Copy | Cause::Swap => Carrier::Shared(Resource::node(Part::Pcie(Direction::In))),
             Cause::Bubble => Carrier::Pipeline,
             Cause::Communication => self.carrier_of_models(),
@@ -313,6 +313,7 @@ impl Context<'_> {
             Cause::Throttled => "waiting for the next period of the CPU quota".to_owned(),
             Cause::Order => "samples held back behind a slower one".to_owned(),
             Cause::Restart => "restarting the loader".to_owned(),
+            Cause::FirstBatch => "the first batch of an epoch".to_owned(),
             Cause::Copy => "copies to the device".to_owned(),
             Cause::Launch => "the trainer's own work on cores".to_owned(),
             Cause::Communication => "communication that training does not hide".to_owned(),
@@ -378,6 +379,7 @@ impl Context<'_> {
             Cause::Throttled => "a larger quota helps".into(),
             Cause::Order => "unordered delivery or more workers help".into(),
             Cause::Restart => "keep workers alive between epochs".into(),
+            Cause::FirstBatch => "longer epochs, fewer workers that read at once or a faster storage help".into(),
             Cause::Launch => "faster cores, larger batches or fewer launches a step help".into(),
             Cause::Copy => "a faster host link or smaller decoded samples help".into(),
             Cause::Communication if part == Some(Part::GpuMemory) && self.described.sums_gradients() => {
@@ -423,8 +425,8 @@ impl Context<'_> {
     /// Returns a hint on the batch interval that would end starvation; an empty text if the wait is not for input, or if the
     /// job sets no batch interval.
     fn interval_hint(&self, of: StallCause) -> String {
-        let input =
-            of.cause.is_input() && !matches!(of.cause, Cause::Order | Cause::Restart | Cause::Copy);
+        let input = of.cause.is_input()
+            && !matches!(of.cause, Cause::Order | Cause::Restart | Cause::FirstBatch | Cause::Copy);
         let BatchInterval::Every(now) = self.described.batch_interval else {
             return String::new();
         };

@@ -25,6 +25,8 @@ pub enum Cause {
     Restart,
     /// Bytes on their way to the device.
     Copy,
+    /// The first batch of an epoch, which workers read and decode while no other batch is ready.
+    FirstBatch,
     /// The trainer's own work on cores: launching kernels, the interpreter.
     Launch,
     /// A collective that the backward pass does not hide.
@@ -43,7 +45,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of the enum.
-    pub const ALL: [Cause; 16] = [
+    pub const ALL: [Cause; 17] = [
         Cause::Open,
         Cause::Latency,
         Cause::Transfer,
@@ -53,6 +55,7 @@ impl Cause {
         Cause::Order,
         Cause::Restart,
         Cause::Copy,
+        Cause::FirstBatch,
         Cause::Launch,
         Cause::Communication,
         Cause::Bubble,
@@ -73,7 +76,8 @@ impl Cause {
             | Cause::Throttled
             | Cause::Order
             | Cause::Restart
-            | Cause::Copy => true,
+            | Cause::Copy
+            | Cause::FirstBatch => true,
             Cause::Launch
             | Cause::Communication
             | Cause::Bubble
@@ -96,6 +100,7 @@ impl Cause {
             Cause::Order => "order",
             Cause::Restart => "restart",
             Cause::Copy => "copy",
+            Cause::FirstBatch => "first-batch",
             Cause::Launch => "launch",
             Cause::Communication => "communication",
             Cause::Bubble => "bubble",
@@ -123,6 +128,9 @@ impl Cause {
             Cause::Order => "a batch is finished and held back behind an earlier one that is not",
             Cause::Restart => "the loader starts its workers again for an epoch",
             Cause::Copy => "a batch is copied to the device",
+            Cause::FirstBatch => {
+                "the first batch of an epoch is read and decoded, and the loader has no other ready"
+            }
             Cause::Launch => {
                 "the trainer itself works on cores: launching kernels, the interpreter"
             }
@@ -172,6 +180,10 @@ impl Cause {
             Cause::Restart => "Keep workers from epoch to epoch (`persistent_workers = true`).",
             Cause::Copy => {
                 "Pin memory (`pin_memory`) so that copies go on beside the steps; copy smaller samples; use a faster `pcie`."
+            }
+            Cause::FirstBatch => {
+                "Make epochs longer, or let the loader read ahead across their ends; or prefetch less at a time (fewer workers), so that \
+                 the first batches are not read beside many later ones; or use a faster storage."
             }
             Cause::Launch => {
                 "Use larger batches, fewer and larger kernels (graphs, fusion), or faster cores."

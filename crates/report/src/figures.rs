@@ -124,6 +124,9 @@ pub struct JobReport {
     /// Share of the bytes read that nodes found on their own storage; present only if each node has a part of the data set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_share: Option<Figure>,
+    /// The beginnings of epochs: how long ranks wait for their first batch; `None` if no rank has got one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch_starts: Option<EpochStarts>,
     /// Copying of the data set to the nodes before the first step; present only if the job stages its data set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staging: Option<StagingReport>,
@@ -223,6 +226,41 @@ impl JobFigures {
     pub fn is_empty(&self) -> bool {
         self.step_time.mean.is_none()
     }
+}
+
+/// The beginnings of epochs, the first one included. A loader then makes its first batches while it has no other ready.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct EpochStarts {
+    /// Time that a rank waits for its first batch of an epoch, mean over epochs and ranks; quantiles over both [s].
+    pub first_batch: Figure,
+    /// Time that the rank waits that waits longest, mean over epochs [s].
+    pub slowest_first_batch: Figure,
+    /// Duration of the first step of an epoch, with all waits [s].
+    pub first_step: Figure,
+    /// Computing over elapsed time of a whole epoch, by the rules of MLPerf Storage v1.0: each rank's own first step is left out of both,
+    /// and its wait for the slowest rank's counts.
+    pub mlperf_v1_utilisation: Figure,
+    /// Samples of a whole epoch over its duration, first step included, as MLPerf Storage v1.0 counts [samples/s].
+    pub mlperf_v1_samples_per_second: Figure,
+    /// Computing over elapsed time of an epoch without its first step, as MLPerf Storage counts from v2.0 on.
+    pub mlperf_v2_utilisation: Figure,
+    /// Samples over duration of an epoch without its first step, as MLPerf Storage counts from v2.0 on [samples/s].
+    pub mlperf_v2_samples_per_second: Figure,
+    /// Each of the first hundred epochs.
+    pub epochs: Vec<EpochStart>,
+}
+
+/// The beginning of one epoch, over all copies and replications.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct EpochStart {
+    /// Number of the epoch, from 0.
+    pub epoch: u64,
+    /// Median over ranks of the wait for the first batch [s].
+    pub median: f64,
+    /// Wait of the rank that waits longest [s].
+    pub slowest: f64,
+    /// Duration of the first step [s]; `None` if the run ends before it does.
+    pub first_step: Option<f64>,
 }
 
 /// The copying of a job's data set to its nodes.

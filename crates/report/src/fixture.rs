@@ -109,6 +109,7 @@ pub(super) fn scenario() -> Scenario {
             },
             written: Written::default(),
             tier: None,
+            writes: WriteLimits::default(),
             cache: None,
         }],
         datasets: vec![Dataset {

@@ -16,6 +16,7 @@ mod bottleneck;
 mod cause;
 mod device_memory;
 mod energy;
+mod epoch_starts;
 mod epochs;
 mod figures;
 #[cfg(test)]

@@ -106,6 +106,9 @@ pub struct JobOutcome {
     pub parallel: Option<ParallelOutcome>,
     /// Failures and checkpoints; `None` if they are not simulated.
     pub recovery: Option<RecoveryOutcome>,
+    /// The first batch of each epoch that each rank took, loader by loader; at most ten thousand of each loader.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_batches: Vec<FirstBatch>,
     /// Times at which checkpoints began, in order [s].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<f64>,
@@ -123,6 +126,19 @@ pub struct JobOutcome {
     /// Number of workers that tuning reached for each stage of the first node's loader; empty unless parallelism is tuned while
     /// the job runs.
     pub tuned: Vec<Tuned>,
+}
+
+/// The first batch of an epoch that a rank took.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct FirstBatch {
+    /// Number of the epoch, from 0.
+    pub epoch: u64,
+    /// Number of the rank among those of the job copy, in the order in which the ranks of a loader took their batches.
+    pub rank: u64,
+    /// Number of the step that trains on the batch.
+    pub step: u64,
+    /// Time for which the rank waited for the batch [s].
+    pub seconds: f64,
 }
 
 /// Bytes that all GPUs of a job copy sent in the steps whose work no failure destroyed [B].

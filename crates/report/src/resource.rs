@@ -59,6 +59,8 @@ pub enum Part {
     Bandwidth,
     /// Bandwidth that a storage gives one node.
     Client,
+    /// Bandwidth that a storage gives the writers of one node, where reads do not share it.
+    ClientWrites,
     /// Bandwidth of a target of a parallel file system.
     Target,
     /// Requests per second that an object store serves.
@@ -210,6 +212,7 @@ impl Part {
             Self::Operations => "operations",
             Self::Bandwidth => "bandwidth",
             Self::Client => "client",
+            Self::ClientWrites => "client_writes",
             Self::Target => "target",
             Self::Requests => "requests",
             Self::Queue => "queue",

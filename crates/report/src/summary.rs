@@ -4,6 +4,7 @@ use super::accuracy::accuracy;
 use super::bottleneck::bottleneck;
 use super::device_memory::device_memory;
 use super::energy::energy;
+use super::epoch_starts::epoch_starts;
 use super::epochs;
 use super::figures::{JobReport, Report, ResourceReport, Spread, StalledSteps};
 use super::known::{correct_for_others, length};
@@ -138,6 +139,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         ),
         tiers: tier_shares(copies.iter().flatten().map(|copy| &copy.tiers[..]), epochs),
         local_share: local_share(&copies),
+        epoch_starts: epoch_starts(&copies),
         staging: staging(&scenario.storage[described.reads_from()].name, &copies),
         device_memory: device_memory(described, &weakest.node),
         parallel: parallel(described, &copies),

@@ -1,6 +1,7 @@
 //! The report for people in a terminal: the answer first, then the figures that it is based on.
 
 use super::device_memory;
+use super::epoch_starts;
 use super::epochs;
 use super::figures::{Figure, JobFigures, JobReport, Report};
 use super::format::{Quantity, count, rate, seconds, share};
@@ -52,6 +53,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
             page.paragraph(&line, "  ", Style::Plain);
         }
         if let Some(line) = epochs::line(job) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = epoch_starts::line(job) {
             page.paragraph(&line, "  ", Style::Plain);
         }
         page.paragraph(&queue_line(&job.name, &job.queue), "  ", Style::Plain);

@@ -87,7 +87,7 @@ pub use role::{ROLE, Role, roles};
 pub use settings::schema;
 pub use storage::{
     Access, Burst, CacheUnit, Location, Queues, ReadCpu, RequestLimit, RequestPath, Service,
-    Sharing, Storage, StripeOffset, Targets, Tier, TierCache, Written,
+    Sharing, Storage, StripeOffset, Targets, Tier, TierCache, WriteLimits, Written,
 };
 pub use sync::{
     Averaging, Bucket, BucketShare, Fidelity, MessageCpu, Parameters, Reduction, Root, ServerPlace,

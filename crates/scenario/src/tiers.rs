@@ -85,8 +85,10 @@ impl ScenarioSettings {
             check.no_effect(check.document.member(at, "capacity"), why);
         }
         if !uses.writes() {
-            let written = check.document.member(at, "write_bandwidth");
-            check.no_effect(written, "nothing is written to this storage");
+            for key in ["write_bandwidth", "write_per_stream", "write_per_client"] {
+                let written = check.document.member(at, key);
+                check.no_effect(written, "nothing is written to this storage");
+            }
         }
     }
 

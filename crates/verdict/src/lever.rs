@@ -3,7 +3,7 @@
 use forebay_report::{Cause, Owner, Resource};
 use forebay_scenario::change::{Amount, AmountUnit, Editor, Movable};
 use forebay_scenario::{
-    Arrivals, Every, Job, Override, Reading, Scenario, ScenarioFile, Schedule, Value,
+    Arrivals, Every, Job, Override, Reading, Scenario, ScenarioFile, Schedule, Storage, Value,
 };
 
 use super::numbers::FACTOR;
@@ -373,6 +373,7 @@ impl Finder<'_> {
                 (job.step.seconds(job.batch as f64), U::Time)
             }
             "job.checkpoint.pause" => (job.checkpoint.as_ref()?.pause, U::Time),
+            "job.checkpoint.per_writer" => (job.checkpoint.as_ref()?.per_writer, U::Bandwidth),
             "job.checkpoint.bytes" => (job.checkpoint.as_ref()?.bytes, U::Size),
             _ if of.class.starts_with("storage.") => return self.amount_of_storage(of),
             _ if of.class.starts_with("job.sync.") => return self.amount_of_sync(of),
@@ -384,11 +385,13 @@ impl Finder<'_> {
     fn amount_of_storage(&self, of: &Movable) -> Option<Amount> {
         use AmountUnit as U;
         let Some(Of::Storage(index)) = self.owner(of) else { return None };
-        let path = &self.scenario.storage[index].path;
+        let Storage { path, writes, .. } = &self.scenario.storage[index];
         let (value, unit) = match of.class.rsplit('.').next()? {
             "bandwidth" => (path.bandwidth.most(), U::Bandwidth),
             "per_stream" | "per_connection" => (path.per_stream, U::Bandwidth),
             "per_client" => (path.per_client, U::Bandwidth),
+            "write_per_stream" => (writes.per_stream?, U::Bandwidth),
+            "write_per_client" => (writes.per_client?, U::Bandwidth),
             "operations" => (path.operations, U::Rate),
             "latency" => (path.latency.mean(), U::Time),
             "stripe_count" => (f64::from(path.targets?.stripe_count), U::Whole),

@@ -210,9 +210,10 @@ const INPUT: &[Cause] = &[
     Cause::Order,
     Cause::Restart,
     Cause::Copy,
+    Cause::FirstBatch,
 ];
 const ORDER: &[Cause] = &[Cause::Order, Cause::Latency, Cause::Decode];
-const READS: &[Cause] = &[Cause::Open, Cause::Latency, Cause::Transfer];
+const READS: &[Cause] = &[Cause::Open, Cause::Latency, Cause::Transfer, Cause::FirstBatch];
 const CORES: &[Cause] = &[
     Cause::Decode,
     Cause::CpuWait,
@@ -222,6 +223,7 @@ const CORES: &[Cause] = &[
     Cause::Copy,
     Cause::Communication,
     Cause::Latency,
+    Cause::FirstBatch,
 ];
 const NETWORK: &[Cause] = &[
     Cause::Open,
@@ -232,9 +234,17 @@ const NETWORK: &[Cause] = &[
     Cause::Checkpoint,
     Cause::Fault,
     Cause::Swap,
+    Cause::FirstBatch,
 ];
-const STORAGE: &[Cause] =
-    &[Cause::Open, Cause::Latency, Cause::Transfer, Cause::Order, Cause::Checkpoint, Cause::Fault];
+const STORAGE: &[Cause] = &[
+    Cause::Open,
+    Cause::Latency,
+    Cause::Transfer,
+    Cause::Order,
+    Cause::Checkpoint,
+    Cause::Fault,
+    Cause::FirstBatch,
+];
 const LINKS: &[Cause] = &[
     Cause::Copy,
     Cause::Swap,
@@ -242,7 +252,9 @@ const LINKS: &[Cause] = &[
     Cause::Bubble,
     Cause::Checkpoint,
     Cause::Transfer,
+    Cause::FirstBatch,
 ];
+const EPOCH_STARTS: &[Cause] = &[Cause::Restart, Cause::FirstBatch];
 const EXCHANGES: &[Cause] = &[Cause::Communication, Cause::Bubble, Cause::Swap, Cause::Compute];
 
 /// What keys reach, by the beginning of their path in the schema; the first that fits counts.
@@ -266,10 +278,10 @@ const REACHES: &[(&str, Reach)] = &[
     ("job.loader.pytorch.to_device", Reach::Stalls(&[Cause::Copy])),
     ("job.loader.pytorch.worker_kind", Reach::Stalls(CORES)),
     ("job.loader.keras.use_multiprocessing", Reach::Stalls(CORES)),
-    ("job.loader.pytorch.persistent_workers", Reach::Stalls(&[Cause::Restart])),
-    ("job.loader.pytorch.start", Reach::Stalls(&[Cause::Restart])),
+    ("job.loader.pytorch.persistent_workers", Reach::Stalls(EPOCH_STARTS)),
+    ("job.loader.pytorch.start", Reach::Stalls(EPOCH_STARTS)),
     ("job.loader.pytorch.take", Reach::All),
-    ("job.loader.keras.start", Reach::Stalls(&[Cause::Restart])),
+    ("job.loader.keras.start", Reach::Stalls(EPOCH_STARTS)),
     ("job.loader", Reach::Stalls(INPUT)),
     ("job.cpu_quota", Reach::Stalls(CORES)),
     (
@@ -307,6 +319,7 @@ const PARTS: &[(&str, Enlarges)] = &[
     ("storage.NAME.nvme-of.queue_bandwidth", |part| part == Part::Queue),
     ("queues", |part| matches!(part, Part::Queue | Part::QueueSlots)),
     ("queue_depth", |part| part == Part::QueueSlots),
+    ("write_per_client", |part| part == Part::ClientWrites),
     ("per_client", |part| part == Part::Client),
     ("target_bandwidth", |part| part == Part::Target),
     ("targets", |part| part == Part::Target),
@@ -368,6 +381,9 @@ const WORDS: &[(&str, &str)] = &[
     ("local-disk.bandwidth", "bandwidth of {}"),
     ("storage.NAME.memory.bandwidth", "bandwidth of {}"),
     ("write_bandwidth", "write bandwidth of {}"),
+    ("write_per_client", "what one node can write to {}"),
+    ("write_per_stream", "what one writer can write to {}"),
+    ("checkpoint.per_writer", "the speed of each writer of checkpoints"),
     ("per_client", "what {} gives one node"),
     ("per_stream", "the speed of single streams from {}"),
     ("per_connection", "the speed of single streams from {}"),
@@ -430,6 +446,9 @@ const WORDS: &[(&str, &str)] = &[
     ("model.jitter", "jitter of step times"),
     ("model.launch", "the trainer's own work on cores"),
     ("launch.work", "the trainer's own work on cores"),
+    ("launch.overlap", "the trainer's own work on cores"),
+    ("launch.varying", "the trainer's own work on cores"),
+    ("launch.serial", "work that the trainers of a node do one after the other"),
     ("data.loaders", "the number of loaders"),
     ("to_device", "copies to devices"),
     ("micro_batches", "pipeline bubbles"),

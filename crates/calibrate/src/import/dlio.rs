@@ -4,6 +4,7 @@
 //! fill a batch are dropped, "preprocessing" sleeps, and PyTorch's prefetch factor is the number of batches to prefetch divided
 //! by the workers, rounded up. The scenario's first lines name the keys that are not used.
 
+mod beside;
 mod checkpoints;
 mod keys;
 mod place;
@@ -12,6 +13,7 @@ mod yaml;
 
 use serde_json::Value;
 
+pub use beside::{Beside, beside};
 pub use checkpoints::Checkpoints;
 pub use place::{Said, said, source};
 pub use text::scenario;
@@ -139,8 +141,12 @@ pub struct Deployment {
     pub accelerators: u32,
     /// Number of client hosts with accelerators.
     pub hosts: u32,
+    /// Cores of each host.
+    pub cores: u32,
     /// Bandwidth of the storage, in the notation of scenarios.
     pub bandwidth: String,
+    /// Work beside computing of each rank; `None`: as official results of the workload show it.
+    pub beside: Option<Beside>,
     /// Name of the import's source, for the first lines of the scenario.
     pub source: String,
 }

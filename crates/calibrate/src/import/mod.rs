@@ -4,3 +4,4 @@ pub mod collective;
 pub mod dlio;
 pub mod kineto;
 mod label;
+pub mod mlperf;

@@ -2,7 +2,10 @@
 
 use super::Better::{Higher, Lower, Neither};
 use super::{LARGEST_STALL, Metric, Unit, Value, number, reciprocal};
-use crate::{AccuracyReport, Cause, Figure, JobReport, LearnersReport, RecoveryReport, StallCause};
+use crate::{
+    AccuracyReport, Cause, EpochStarts, Figure, JobReport, LearnersReport, RecoveryReport,
+    StallCause,
+};
 
 /// Returns the metrics of the speed of training, which are columns of sweeps.
 pub(super) fn training() -> Vec<Metric> {
@@ -79,6 +82,60 @@ pub(super) fn by_epoch() -> Vec<Metric> {
         })
         .called("Accelerator utilisation, later epochs")
         .means("Share of time that accelerators compute after the first epoch; empty if the run does not go beyond it."),
+    ]
+}
+
+fn of_starts(job: &JobReport, of: fn(&EpochStarts) -> Figure) -> Figure {
+    job.epoch_starts.as_ref().map(of).unwrap_or_default()
+}
+
+/// Returns the metrics of the beginnings of epochs, which are columns of sweeps.
+pub(super) fn epoch_starts() -> Vec<Metric> {
+    vec![
+        Metric::column("first_batch", Unit::Seconds, Lower, |_, job| {
+            of_starts(job, |starts| starts.first_batch)
+        })
+        .at("jobs.epoch_starts.first_batch")
+        .called("First batch")
+        .means("Time that a rank waits for its first batch of an epoch, mean over epochs and ranks."),
+        Metric::column("slowest_first_batch", Unit::Seconds, Lower, |_, job| {
+            of_starts(job, |starts| starts.slowest_first_batch)
+        })
+        .at("jobs.epoch_starts.slowest_first_batch")
+        .called("First batch of the slowest rank")
+        .means("Time that the rank waits for its first batch of an epoch that waits longest, mean over epochs."),
+        Metric::column("first_step", Unit::Seconds, Lower, |_, job| {
+            of_starts(job, |starts| starts.first_step)
+        })
+        .at("jobs.epoch_starts.first_step")
+        .called("First step of an epoch")
+        .means("Duration of the first step of an epoch, with all waits."),
+        Metric::column("mlperf_v1_utilisation", Unit::Share, Higher, |_, job| {
+            of_starts(job, |starts| starts.mlperf_v1_utilisation)
+        })
+        .at("jobs.epoch_starts.mlperf_v1_utilisation")
+        .called("Accelerator utilisation, MLPerf Storage v1.0")
+        .means(
+            "Computing over elapsed time of whole epochs, without each rank's own first step, as MLPerf Storage v1.0 counts.",
+        ),
+        Metric::column("mlperf_v1_samples_per_second", Unit::SamplesPerSecond, Higher, |_, job| {
+            of_starts(job, |starts| starts.mlperf_v1_samples_per_second)
+        })
+        .at("jobs.epoch_starts.mlperf_v1_samples_per_second")
+        .called("Samples per second, MLPerf Storage v1.0")
+        .means("Samples of whole epochs over their duration, first steps included, as MLPerf Storage v1.0 counts."),
+        Metric::column("mlperf_v2_utilisation", Unit::Share, Higher, |_, job| {
+            of_starts(job, |starts| starts.mlperf_v2_utilisation)
+        })
+        .at("jobs.epoch_starts.mlperf_v2_utilisation")
+        .called("Accelerator utilisation, MLPerf Storage from v2.0 on")
+        .means("Computing over elapsed time of epochs without their first steps, as MLPerf Storage counts from v2.0 on."),
+        Metric::column("mlperf_v2_samples_per_second", Unit::SamplesPerSecond, Higher, |_, job| {
+            of_starts(job, |starts| starts.mlperf_v2_samples_per_second)
+        })
+        .at("jobs.epoch_starts.mlperf_v2_samples_per_second")
+        .called("Samples per second, MLPerf Storage from v2.0 on")
+        .means("Samples of epochs over their duration, both without first steps, as MLPerf Storage counts from v2.0 on."),
     ]
 }
 

@@ -161,6 +161,7 @@ pub fn all() -> &'static [Metric] {
     ALL.get_or_init(|| {
         let columns = job::training().into_iter().chain(job::stalls());
         let columns = columns.chain(queue::columns()).chain(job::results()).chain(job::by_epoch());
+        let columns = columns.chain(job::epoch_starts());
         let columns = columns.chain(whole::columns());
         let json = queue::only_json().into_iter().chain(job::only_json()).chain(whole::only_json());
         columns.chain(job::texts()).chain(json).chain(series::columns()).collect()

@@ -7,7 +7,7 @@ use crate::distribution::or_table::{Table, TimeOr};
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
-use crate::number::{Count, Share};
+use crate::number::{Amount, Count, Share};
 use crate::role::Role;
 use forebay_model::units::Time;
 use schemars::JsonSchema;
@@ -22,8 +22,12 @@ use schemars::JsonSchema;
 pub struct Launch {
     /// CPU work of each of the trainer's threads [core-seconds].
     pub work: Distribution,
+    /// CPU work of each thread beyond `work`, drawn anew for each trainer and step [core-seconds].
+    pub varying: Distribution,
     /// CPU work before that, to take the step's batch from the loader [core-seconds].
     pub taking: f64,
+    /// Time after the work for which the trainer holds what only one trainer on its node can hold at a time [s].
+    pub serial: f64,
     /// Number of the trainer's threads, each on at most one core.
     pub threads: u32,
     /// Whether the device computes while the threads work; otherwise it begins when they are done.
@@ -36,13 +40,16 @@ pub struct Launch {
 impl Launch {
     /// Returns the launch of a trainer that only takes batches, each for so many core-seconds.
     fn of_batches(taking: f64, overlap: bool) -> Launch {
-        Launch { work: Distribution::Constant(0.0), taking, threads: 1, overlap, lock: 0.0 }
+        let none = Distribution::Constant(0.0);
+        let (work, varying) = (none.clone(), none);
+        Launch { work, varying, taking, serial: 0.0, threads: 1, overlap, lock: 0.0 }
     }
 
     /// Returns whether the trainer does more than to take batches.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.work != Distribution::Constant(0.0)
+        let none = Distribution::Constant(0.0);
+        self.work != none || self.varying != none || self.serial > 0.0
     }
 }
 
@@ -75,6 +82,14 @@ pub(crate) struct LaunchSettings {
     #[schemars(required)]
     #[schemars(extend("x-role" = Role::Limit))]
     work: Field<Varying<Time>>,
+    /// Work of each thread beyond `work` that differs from trainer to trainer and from step to step. Where ranks wait for each
+    /// other at the end of a step, the step has the longest of theirs (default: none).
+    #[schemars(extend("x-role" = Role::Limit))]
+    varying: Field<Varying<Time>>,
+    /// Time of a step, after the work, for which a trainer holds what all trainers on its node share: the kernel's locks, a log,
+    /// the bandwidth of memory. The trainers of a node take turns, so that n of them take n times as long (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
+    serial: Field<Amount<Time>>,
     /// Number of threads, each on at most one core (default: 1).
     #[schemars(extend("x-role" = Role::Limit))]
     threads: Field<Count<1, 10_000>>,
@@ -88,7 +103,8 @@ pub(crate) struct LaunchSettings {
 }
 
 impl Table for LaunchSettings {
-    const KEYS: &'static [&'static str] = &["work", "threads", "overlap", "gil"];
+    const KEYS: &'static [&'static str] =
+        &["work", "varying", "serial", "threads", "overlap", "gil"];
     const WHAT: &'static str =
         "what the trainer does on cores for each step: core-seconds, or those of several threads";
 }
@@ -112,9 +128,15 @@ impl LaunchSettings {
     fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Launch> {
         check.required(at, &self.work, "work", "write `work = \"2 ms\"`");
         let (work_at, work) = self.work.given()?;
+        let varying = match self.varying.given() {
+            Some((at, varying)) => varying.resolve(check, at)?,
+            None => Distribution::Constant(0.0),
+        };
         Some(Launch {
             work: work.resolve(check, work_at)?,
+            varying,
             taking: 0.0,
+            serial: self.serial.get().map_or(0.0, |time| time.0),
             threads: self.threads.get().map_or(1, |threads| threads.small()),
             overlap: self.overlap.get().copied().unwrap_or(true),
             lock: self.gil.get().map_or(0.0, |share| share.0),

@@ -12,7 +12,7 @@ use crate::field::Field;
 use crate::number::{Amount, Count, Positive};
 use crate::role::Role;
 use crate::storage::Service;
-use forebay_model::units::{Size, Time};
+use forebay_model::units::{Bandwidth, Size, Time};
 use schemars::JsonSchema;
 
 /// Checkpoints that a job writes from time to time, and from which it resumes after a failure.
@@ -50,6 +50,8 @@ pub struct Checkpoint {
     pub copying: f64,
     /// Which ranks or parameter servers write a checkpoint.
     pub writers: Writers,
+    /// Highest rate at which one of them writes its part [B/s]; may be infinite.
+    pub per_writer: f64,
 }
 
 /// How often a job writes a checkpoint; each one begins at the end of a step.
@@ -132,6 +134,10 @@ pub(super) struct CheckpointSettings {
     /// "first", or "each" beside parameter servers).
     #[schemars(extend("x-role" = Role::Choice))]
     writers: Field<Writers>,
+    /// Highest rate at which one rank or server writes its part, whatever the storage can do: serialising, checksums, a single thread
+    /// (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
+    per_writer: Field<Positive<Bandwidth>>,
 }
 
 /// Facts that the settings of checkpoints depend on: the job's storage, its parameter servers, and the size of its
@@ -197,6 +203,7 @@ impl CheckpointSettings {
             pause: self.pause.get().map_or(0.0, |pause| pause.0),
             copying: 0.0,
             writers: self.writers.get().copied().unwrap_or(usual),
+            per_writer: self.per_writer.get().map_or(f64::INFINITY, |rate| rate.0),
         })
     }
 

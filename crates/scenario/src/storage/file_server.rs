@@ -5,7 +5,7 @@ use super::service::{InFlight, ServiceKeys, ServiceOrder};
 use super::settings::{BandwidthSettings, CpuSettings, Kind};
 use super::shared::{SharedFit, SharedKeys, sharing};
 use super::tier::{CacheSettings, Tier};
-use super::{Access, Bandwidth, Location, RequestPath, Written};
+use super::{Access, Bandwidth, Location, RequestPath, WriteLimits, Written};
 use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
@@ -61,6 +61,12 @@ pub(crate) struct FileServer {
     /// reads).
     #[schemars(extend("x-role" = Role::Limit))]
     write_bandwidth: Field<Positive<BytesPerSecond>>,
+    /// Highest bandwidth of one writer, such as a rank that writes its part of a checkpoint (default: as `per_stream`).
+    #[schemars(extend("x-role" = Role::Limit))]
+    write_per_stream: Field<Positive<BytesPerSecond>>,
+    /// Highest bandwidth of all writers of one node together, beside what the node reads (default: reads and writes share `per_client`).
+    #[schemars(extend("x-role" = Role::Limit))]
+    write_per_client: Field<Positive<BytesPerSecond>>,
     /// Core time that each request costs the reading node; the request's time includes it (default: nothing).
     #[schemars(extend("x-role" = Role::Limit))]
     cpu: Field<CpuSettings>,
@@ -76,6 +82,14 @@ impl Kind for FileServer {
 
     fn tier(&self) -> Option<Tier> {
         Some(Tier::new(&self.capacity, &self.write_bandwidth))
+    }
+
+    fn writes(&self) -> WriteLimits {
+        let rate = |key: &Field<Positive<BytesPerSecond>>| key.get().map(|of| of.0);
+        WriteLimits {
+            per_stream: rate(&self.write_per_stream),
+            per_client: rate(&self.write_per_client),
+        }
     }
 
     fn cache(&self) -> Option<&Field<CacheSettings>> {

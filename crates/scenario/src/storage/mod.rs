@@ -35,8 +35,20 @@ pub struct Storage {
     pub written: Written,
     /// Capacity and write bandwidth as a tier, if the storage can be one.
     pub tier: Option<Tier>,
+    /// Limits of writes that differ from those of reads.
+    pub writes: WriteLimits,
     /// Cache of the storage's files on a tier of each node, if there is one.
     pub cache: Option<TierCache>,
+}
+
+/// Limits of writes to a storage that nodes share, where they differ from those of reads.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct WriteLimits {
+    /// Highest bandwidth of one writer [B/s]; `None`: that of one transfer.
+    pub per_stream: Option<f64>,
+    /// Highest bandwidth of all writers of one node together [B/s], which reads do not share; `None`: reads and writes share what the node
+    /// has.
+    pub per_client: Option<f64>,
 }
 
 /// Which limits of a storage the scenario file itself sets; live runs enforce only these limits. All other limits come from

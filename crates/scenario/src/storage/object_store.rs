@@ -2,7 +2,7 @@
 
 use super::settings::{Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
-use super::{Access, Bandwidth, Location, RequestLimit, RequestPath, Written};
+use super::{Access, Bandwidth, Location, RequestLimit, RequestPath, WriteLimits, Written};
 use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
@@ -27,6 +27,9 @@ pub(crate) struct ObjectStore {
     /// Highest bandwidth of one connection (default: infinite).
     #[schemars(extend("x-role" = Role::Limit))]
     per_connection: Field<Positive<units::Bandwidth>>,
+    /// Highest bandwidth of all requests of one node together, as a node's client has (default: infinite).
+    #[schemars(extend("x-role" = Role::Limit))]
+    per_client: Field<Positive<units::Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     latency: Field<Varying<Time>>,
@@ -48,6 +51,12 @@ pub(crate) struct ObjectStore {
     /// Bandwidth of all writes together; writes and reads share the object store (default: as that of reads).
     #[schemars(extend("x-role" = Role::Limit))]
     write_bandwidth: Field<Positive<units::Bandwidth>>,
+    /// Highest bandwidth of one writer, such as a rank that writes its part of a checkpoint (default: as `per_connection`).
+    #[schemars(extend("x-role" = Role::Limit))]
+    write_per_stream: Field<Positive<units::Bandwidth>>,
+    /// Highest bandwidth of all writers of one node together, beside what the node reads (default: reads and writes share `per_client`).
+    #[schemars(extend("x-role" = Role::Limit))]
+    write_per_client: Field<Positive<units::Bandwidth>>,
     /// Cache of the object store's files on a tier of each node (default: nothing).
     #[schemars(extend("x-role" = Role::Limit))]
     cache: Field<CacheSettings>,
@@ -74,6 +83,14 @@ impl Kind for ObjectStore {
         Some(Tier::new(&self.capacity, &self.write_bandwidth))
     }
 
+    fn writes(&self) -> WriteLimits {
+        let rate = |key: &Field<Positive<units::Bandwidth>>| key.get().map(|of| of.0);
+        WriteLimits {
+            per_stream: rate(&self.write_per_stream),
+            per_client: rate(&self.write_per_client),
+        }
+    }
+
     fn cache(&self) -> Option<&Field<CacheSettings>> {
         Some(&self.cache)
     }
@@ -82,7 +99,7 @@ impl Kind for ObjectStore {
         Written {
             bandwidth: self.bandwidth.is_written(),
             per_stream: self.per_connection.is_written(),
-            per_client: false,
+            per_client: self.per_client.is_written(),
             latency: self.latency.is_written(),
             operations: self.requests.is_written(),
             queues: false,
@@ -96,6 +113,7 @@ impl Kind for ObjectStore {
             latency: time_or_none(check, &self.latency)?,
             bandwidth: Bandwidth::Fixed(or_infinite(&self.bandwidth)),
             per_stream: or_infinite(&self.per_connection),
+            per_client: or_infinite(&self.per_client),
             limit: self.limit(check),
             ..RequestPath::unlimited(Location::Shared, Access::Direct)
         })

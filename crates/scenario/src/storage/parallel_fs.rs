@@ -5,7 +5,9 @@ use super::service::{InFlight, ServiceKeys, ServiceOrder};
 use super::settings::Kind;
 use super::shared::{SharedFit, SharedKeys, sharing};
 use super::tier::{CacheSettings, Tier};
-use super::{Access, Bandwidth, Location, RequestPath, StripeOffset, Targets, Written};
+use super::{
+    Access, Bandwidth, Location, RequestPath, StripeOffset, Targets, WriteLimits, Written,
+};
 use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
@@ -83,6 +85,12 @@ pub(crate) struct ParallelFs {
     /// reads).
     #[schemars(extend("x-role" = Role::Limit))]
     write_bandwidth: Field<Positive<units::Bandwidth>>,
+    /// Highest bandwidth of one writer, such as a rank that writes its part of a checkpoint (default: as `per_stream`).
+    #[schemars(extend("x-role" = Role::Limit))]
+    write_per_stream: Field<Positive<units::Bandwidth>>,
+    /// Highest bandwidth of all writers of one node together, beside what the node reads (default: reads and writes share `per_client`).
+    #[schemars(extend("x-role" = Role::Limit))]
+    write_per_client: Field<Positive<units::Bandwidth>>,
     /// Cache of the file system's files on a tier of each node (default: nothing).
     #[schemars(extend("x-role" = Role::Limit))]
     cache: Field<CacheSettings>,
@@ -95,6 +103,14 @@ impl Kind for ParallelFs {
 
     fn tier(&self) -> Option<Tier> {
         Some(Tier::new(&self.capacity, &self.write_bandwidth))
+    }
+
+    fn writes(&self) -> WriteLimits {
+        let rate = |key: &Field<Positive<units::Bandwidth>>| key.get().map(|of| of.0);
+        WriteLimits {
+            per_stream: rate(&self.write_per_stream),
+            per_client: rate(&self.write_per_client),
+        }
     }
 
     fn cache(&self) -> Option<&Field<CacheSettings>> {

@@ -2,8 +2,8 @@
 
 use super::tier::{self, CacheSettings, Tier};
 use super::{
-    Bandwidth, ReadCpu, RequestPath, Storage, Written, file_server, local_disk, measured, memory,
-    nvme_of, object_store, parallel_fs, shared,
+    Bandwidth, ReadCpu, RequestPath, Storage, WriteLimits, Written, file_server, local_disk,
+    measured, memory, nvme_of, object_store, parallel_fs, shared,
 };
 use crate::Distribution;
 use crate::check::Check;
@@ -59,6 +59,7 @@ pub(crate) fn resolve(
             path,
             warm: kind.warm(check, layout(name)),
             written: kind.written(),
+            writes: kind.writes(),
             tier: kind.tier().map(|tier| Tier { write: tier.write.or(measured), ..tier }),
             cache: None,
         })
@@ -97,6 +98,11 @@ pub(super) trait Kind {
     /// Returns the storage's capacity and write bandwidth as a tier, if it can be one.
     fn tier(&self) -> Option<Tier> {
         None
+    }
+
+    /// Returns the limits of writes that differ from those of reads.
+    fn writes(&self) -> WriteLimits {
+        WriteLimits::default()
     }
 
     /// Returns the setting that caches the storage's files on nodes, if the kind has this setting.

@@ -75,6 +75,7 @@ fn the_example_scenario_is_read_with_the_expected_settings() {
                 burst: false,
             },
             tier: Some(Tier { capacity: None, write: None }),
+            writes: WriteLimits::default(),
             cache: None,
         }]
     );

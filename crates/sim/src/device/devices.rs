@@ -3,13 +3,13 @@
 
 use std::ops::{Index, IndexMut};
 
-use forebay_engine::Span;
 use forebay_engine::fluid::GroupId;
-use forebay_metrics::Segment;
+use forebay_engine::{Span, Time};
+use forebay_metrics::{HostWork, Segment};
 use forebay_model::random::Purpose;
 use forebay_report::Cause;
 
-use super::trainer::{CpuThreads, LaunchRun, Trainer};
+use super::trainer::{CpuThreads, Ended, LaunchRun, Trainer};
 use super::{Device, State};
 use crate::env::{ActivityId, Cores, Delay, Env, Event, Notice, Waiting, broken};
 use crate::ids::{DeviceId, IdVec, Ids, StationId, TrainerId};
@@ -194,8 +194,13 @@ impl Devices {
             let (owner, trainer) = (device.job.number() as u64, self.trainers[t]);
             let number = trainer.number.into();
             let mut generator = env.streams.at(Purpose::Launch, owner, number, step);
-            let work = launch.taking + launch.work.draw(&mut generator);
-            launching.add(work, launch_threads(env, t, trainer.cores, (work, launch.threads)));
+            let varying = launch.varying.as_ref();
+            let work = launch.taking
+                + launch.work.draw(&mut generator)
+                + varying.map_or(0.0, |varying| varying.draw(&mut generator));
+            launching.add(work);
+            let parts = launch_threads(env, t, trainer.cores, (work, launch.threads));
+            self.trainers[t].begin(parts);
         }
         if !launch.overlap {
             self.trace(env, d, Cause::Launch.name());
@@ -203,9 +208,18 @@ impl Devices {
         launch.overlap
     }
 
-    /// Frees a core that trainer `t` used; returns the activity that gets it next, if one waits for it.
+    /// Returns the host-side work of the trainers of device `d` up to `until`.
+    pub(crate) fn host_work(&self, d: DeviceId, until: Time) -> HostWork {
+        let Some(launching) = &self.all[d].launching else { return HostWork::default() };
+        let mut host = launching.work();
+        let turns = launching.trainers().iter().map(|t| self.trainers[t].turn_so_far(until));
+        host.turn = turns.fold(host.turn, Span::max);
+        host
+    }
+
+    /// Frees a core that trainer `t` used, or ends its turn; returns the activity that comes next, if one waits.
     pub(crate) fn leave_core(&self, env: &mut Env, t: TrainerId) -> Option<Waiting> {
-        let (station, _) = self.trainers[t].cores.slots()?;
+        let station = self.trainers[t].station()?;
         env.stations[station].queue.leave(env.now)
     }
 
@@ -214,18 +228,31 @@ impl Devices {
         self.trainers[t].cores
     }
 
-    /// Ends the host-side work of trainer `t` for a step, or of one of its threads; returns its device if the device has waited for
-    /// that, and goes on.
+    /// Ends the host-side work of trainer `t` for a step, or of one of its threads, or its turn; returns its device if the device has
+    /// waited for that, and goes on.
     pub(crate) fn end_launch(&mut self, env: &mut Env, t: TrainerId) -> Option<DeviceId> {
         let next = self.leave_core(env, t);
         env.notices.extend(next.map(Notice::CoreFree));
-        let Trainer { device: d, quota, .. } = self.trainers[t];
+        let trainer = &mut self.trainers[t];
+        let Trainer { device: d, quota, .. } = *trainer;
         let device = &mut self.all[d];
         let Some(launching) = &mut device.launching else {
             broken("a device whose trainer has launched has trainers");
             return None;
         };
-        if !launching.end_part(env, quota) || device.account.state() != State::Launching {
+        let turn = match trainer.end_part(env.now) {
+            Ended::Part => return None,
+            Ended::Threads(turns, length) => {
+                launching.note_throttling(env, quota);
+                env.take_core((turns, None), ActivityId::Launch(t), length);
+                return None;
+            }
+            Ended::All(turn) => turn,
+        };
+        if turn == Span::ZERO {
+            launching.note_throttling(env, quota);
+        }
+        if !launching.end_trainer(turn) || device.account.state() != State::Launching {
             return None;
         }
         device.note_work(env.now);

@@ -7,8 +7,8 @@ use forebay_engine::{Span, Time};
 use forebay_metrics::HostWork;
 use forebay_model::random::Sampler;
 
-use crate::env::{Cores, Env};
-use crate::ids::{DeviceId, Ids, TokenBucketId, TrainerId};
+use crate::env::{Cores, Delay, Env};
+use crate::ids::{DeviceId, Ids, StationId, TokenBucketId, TrainerId};
 
 /// The trainer of one GPU.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +20,82 @@ pub(crate) struct Trainer {
     pub(crate) cores: Cores,
     /// Token bucket of the CPU quota of its job on its node, if the quota has periods.
     pub(crate) quota: Option<TokenBucketId>,
+    /// Station at which the trainers of its node take turns after their work, and the length of a turn; `None` if they need not.
+    turns: Option<(StationId, Delay)>,
+    /// Work in progress.
+    doing: Doing,
+}
+
+/// Host-side work that a trainer does for a step.
+#[derive(Debug, Clone, Copy)]
+enum Doing {
+    /// Its threads work; so many ends of parts of their work are still to be reported.
+    Threads(u32),
+    /// Since this instant it has waited for its turn, or had it.
+    Turn(Time),
+}
+
+impl Trainer {
+    /// Returns a trainer that does nothing yet.
+    pub(crate) fn new(
+        (device, number): (DeviceId, u32),
+        cores: Cores,
+        quota: Option<TokenBucketId>,
+        turns: Option<(StationId, Delay)>,
+    ) -> Trainer {
+        Trainer { device, number, cores, quota, turns, doing: Doing::Threads(0) }
+    }
+
+    /// Begins the work of its threads, whose end is reported in `parts` parts.
+    pub(crate) fn begin(&mut self, parts: u32) {
+        self.doing = Doing::Threads(parts);
+    }
+
+    /// Returns the station whose server the trainer, or one of its threads, has now; `None` if its threads share cores.
+    pub(crate) fn station(&self) -> Option<StationId> {
+        match self.doing {
+            Doing::Threads(_) => self.cores.slots().map(|(station, _)| station),
+            Doing::Turn(_) => self.turns.map(|(station, _)| station),
+        }
+    }
+
+    /// Records at `now` the end of a part of its threads' work, or of its turn; returns what comes next.
+    pub(crate) fn end_part(&mut self, now: Time) -> Ended {
+        match (self.doing, self.turns) {
+            (Doing::Threads(parts), _) if parts > 1 => {
+                self.doing = Doing::Threads(parts - 1);
+                Ended::Part
+            }
+            (Doing::Threads(_), Some((station, length))) => {
+                self.doing = Doing::Turn(now);
+                Ended::Threads(station, length)
+            }
+            (Doing::Threads(_), None) => Ended::All(Span::ZERO),
+            (Doing::Turn(since), _) => {
+                self.doing = Doing::Threads(0);
+                Ended::All(now.since(since))
+            }
+        }
+    }
+
+    /// Returns for how long the trainer has waited for its turn, and had it, at `now`; no time if its turn has not come or is over.
+    pub(crate) fn turn_so_far(&self, now: Time) -> Span {
+        match self.doing {
+            Doing::Threads(_) => Span::ZERO,
+            Doing::Turn(since) => now.since(since),
+        }
+    }
+}
+
+/// What has ended of a trainer's host-side work for a step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ended {
+    /// One of several parts of its threads' work.
+    Part,
+    /// Its threads' work; the trainer now takes a turn of this length at this station.
+    Threads(StationId, Delay),
+    /// Everything. The trainer has waited for its turn, and had it, for this time.
+    All(Span),
 }
 
 /// The settings of the host-side work that each trainer of a job does for a step.
@@ -27,6 +103,8 @@ pub(crate) struct Trainer {
 pub(crate) struct LaunchRun {
     /// Core-seconds of each thread for a step [s].
     pub(crate) work: Sampler,
+    /// Further core-seconds of each thread, drawn anew for each trainer and step [s]; `None` if there are none.
+    pub(crate) varying: Option<Sampler>,
     /// Core-seconds of the trainer to take a batch from the loader, before the step [s].
     pub(crate) taking: f64,
     pub(crate) threads: u32,
@@ -39,7 +117,7 @@ pub(crate) struct LaunchRun {
 pub(crate) struct Launching {
     trainers: Ids<TrainerId>,
     host: HostWork,
-    /// Number of trainers that are still working; where cores are given first come, first served, the number of their threads.
+    /// Number of trainers that are still working.
     open: u32,
     /// The threads of the device's step, if the device trains on cores and has no host-side work.
     threads: CoreThreads,
@@ -64,16 +142,21 @@ impl Launching {
         };
     }
 
-    /// Adds a trainer whose threads each take `work` core-seconds [s], and whose end is reported in `open` parts.
-    pub(crate) fn add(&mut self, work: f64, open: u32) {
+    /// Adds a trainer whose threads each take `work` core-seconds [s].
+    pub(crate) fn add(&mut self, work: f64) {
         self.host.work = self.host.work.max(work);
-        self.open += open;
+        self.open += 1;
     }
 
-    /// Records the end of a part of the host-side work, which `quota` stopped at times; returns whether all of it is done.
-    pub(crate) fn end_part(&mut self, env: &Env, quota: Option<TokenBucketId>) -> bool {
+    /// Records that `quota` has stopped threads of a trainer at times until now.
+    pub(crate) fn note_throttling(&mut self, env: &Env, quota: Option<TokenBucketId>) {
         let stopped = quota.map(|b| env.buckets[b].closed(self.host.since, env.now));
         self.host.throttled = self.host.throttled.max(stopped.unwrap_or(Span::ZERO));
+    }
+
+    /// Records the end of a trainer's work, which ended with a turn of this length; returns whether all trainers are done.
+    pub(crate) fn end_trainer(&mut self, turn: Span) -> bool {
+        self.host.turn = self.host.turn.max(turn);
         self.open -= 1;
         self.open == 0
     }

@@ -101,7 +101,9 @@ impl Jobs {
         let (since, step, j) = (device.account.clock(), device.step(), device.job);
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
-        self.causes().of_batch((w, slept), (since, env.now), &mut segments);
+        let l = device.loader;
+        self.causes().of_batch(l, (w, slept), (since, env.now), &mut segments);
+        self.loaders[l].first_batches.end_wait(env.now.since(since));
         segments.iter().rev().for_each(|piece| self.charge(d, piece.end, piece.cause));
         self.devices.trace_causes(env, d, &segments);
         if self.jobs[j].parts.devices.len() > 1 {
@@ -150,7 +152,7 @@ impl Jobs {
         let device = &self.devices[d];
         let loader = &self.loaders[device.loader];
         let route = loader.gpus.route(device.model.into());
-        let (Some(bytes), Some(group)) = (loader.copied, route) else { return false };
+        let (Some(bytes), Some(group)) = (loader.sizes.copied, route) else { return false };
         let batch = self.jobs[device.job].plan.batch as f64;
         let bytes = bytes * ((batch - missing as f64) / batch);
         env.network.start(env.now, group, bytes, ActivityId::Load(d));

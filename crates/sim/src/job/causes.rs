@@ -11,7 +11,7 @@ use super::jobs::Jobs;
 use super::program::{Input, Op};
 use crate::communication::{Communicator, Held};
 use crate::device::{Device, State};
-use crate::ids::{DeviceId, Ids, JobId, WorkerId};
+use crate::ids::{DeviceId, Ids, JobId, LoaderId, WorkerId};
 
 /// A wait, or the part of it that is not charged yet: its start and its end.
 pub(super) type Wait = (Time, Time);
@@ -52,7 +52,7 @@ impl Causes<'_> {
             State::Idle | State::AwaitingParameters => self.of_idle(d, wait, pieces),
             State::Starving => {
                 let next = self.of.loaders.next_batch_of(device.loader, d, until);
-                self.of_batch(next, wait, pieces);
+                self.of_batch(device.loader, next, wait, pieces);
                 pieces.reverse();
             }
             State::Loading => pieces.push(own(Cause::Copy, wait)),
@@ -235,14 +235,14 @@ impl Causes<'_> {
 
     /// Returns the causes of the wait of device `d` for the host-side work of its trainers.
     fn of_launch(&self, d: DeviceId, (since, until): Wait) -> [Segment; 3] {
-        let launching = self.of.devices[d].launching.as_deref().copied().unwrap_or_default();
-        launch_waits(launching.work(), since, until)
+        launch_waits(self.of.devices.host_work(d, until), since, until)
     }
 
-    /// Appends to `pieces`, latest first, the causes of the wait of device `d` for a batch that `worker` completes. If the device
+    /// Appends to `pieces`, latest first, the causes of a device's wait for a batch of loader `l` that `worker` completes. If the device
     /// polls, `slept` is the time from the completion of the batch to the poll that finds it.
     pub(super) fn of_batch(
         &self,
+        l: LoaderId,
         (worker, slept): (WorkerId, Option<Segment>),
         (since, until): Wait,
         pieces: &mut Vec<Segment>,
@@ -251,7 +251,7 @@ impl Causes<'_> {
         let slept = slept.map(|slept| Segment { start: slept.start.clamp(since, until), ..slept });
         pieces.extend(slept);
         let came = slept.map_or(until, |slept| slept.start);
-        self.of.loaders.causes(worker, since, came, pieces);
+        self.of.loaders.causes((l, worker), since, came, pieces);
     }
 
     /// Appends to `pieces` the causes of the wait of device `d` for an average. Until the last learner began its correction, the

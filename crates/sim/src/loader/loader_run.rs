@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use forebay_engine::Time;
 use forebay_engine::fluid::GroupId;
-use forebay_metrics::{Polling, Queue, Requests, Tuner};
+use forebay_metrics::{FirstBatches, Polling, Queue, Requests, Tuner};
 
 use super::lineage::Lineage;
 use crate::device::Gpu;
@@ -163,6 +163,15 @@ impl Caches {
     }
 }
 
+/// Sizes of what a loader makes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Bytes of a decoded sample, if the data set gives them [B].
+    pub(crate) decoded: Option<f64>,
+    /// Bytes of a batch, if trainers copy their batches to their devices themselves [B].
+    pub(crate) copied: Option<f64>,
+}
+
 /// What makes workers and devices rest although there is something to do.
 #[derive(Debug)]
 pub(crate) struct Pacing {
@@ -263,11 +272,10 @@ pub(crate) struct LoaderRun {
     pub(crate) caches: Caches,
     pub(crate) pacing: Pacing,
     pub(crate) gpus: LoaderGpus,
-    /// Bytes of a decoded sample, if the data set gives them [B].
-    pub(crate) decoded_size: Option<f64>,
+    pub(crate) sizes: Sizes,
     pub(crate) stages: LoaderStages,
-    /// Bytes of a batch, if trainers copy their batches to their devices themselves [B].
-    pub(crate) copied: Option<f64>,
+    /// The first batch of each epoch.
+    pub(crate) first_batches: Box<FirstBatches>,
     /// Record of the samples that the loader has handed out, if its job may fail.
     pub(crate) lineage: Option<Box<Lineage>>,
 }

@@ -164,6 +164,7 @@ impl Loaders {
         let loader = &mut self.loaders[l];
         let size = loader.queue.batch();
         let samples = loader.queue.take(env.now);
+        loader.first_batches.take(step);
         let new = fresh(loader.queue.passed(), samples);
         let fresh = loader.pacing.polling.as_mut().map_or(new, |polling| polling.fresh(new));
         if loader.features.followed
@@ -338,10 +339,18 @@ impl Loaders {
         }
     }
 
-    /// Appends to `causes` the stall causes of a device that waited from `since` to `until` for worker `w` of a last stage:
-    /// what the worker, and the workers that it waited for, did in that time. The latest cause comes first.
-    pub(crate) fn causes(&self, w: WorkerId, since: Time, until: Time, causes: &mut Vec<Segment>) {
+    /// Appends to `causes` the stall causes of a device that waited from `since` to `until` for worker `w` of a last stage of loader
+    /// `l`: what the worker, and the workers that it waited for, did in that time. The latest cause comes first.
+    pub(crate) fn causes(
+        &self,
+        (l, w): (LoaderId, WorkerId),
+        since: Time,
+        until: Time,
+        causes: &mut Vec<Segment>,
+    ) {
         let timeline = |w| &self.workers[WorkerId::new(w)].timeline;
+        let begun = causes.len();
         blame(timeline, w.number(), since, until, causes);
+        self.loaders[l].first_batches.charge(&mut causes[begun..]);
     }
 }

@@ -18,7 +18,7 @@ mod workers;
 pub(crate) use lineage::Lineage;
 pub(crate) use loader_run::{
     Caches, Features, LoaderGpus, LoaderPlace, LoaderProgress, LoaderRun, LoaderStages, Pacing,
-    Waiters,
+    Sizes, Waiters,
 };
 pub(crate) use loaders::{BatchTaken, Loaders};
 pub(crate) use ranges::{Fetch, Fetches};

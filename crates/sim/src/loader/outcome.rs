@@ -58,6 +58,7 @@ impl Loaders {
             None => loader.stages.last(),
         };
         queue.workers += loader.stages.workers_of(stage).len() as u64;
+        outcome.first_batches.extend(loader.first_batches.taken());
         if let Some(of_queue) = loader.queue.ages() {
             ages.merge(of_queue);
         }

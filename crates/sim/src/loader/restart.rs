@@ -108,6 +108,9 @@ impl Loaders {
         loader.requests.clone_from(&initial.requests);
         loader.pacing.polling.clone_from(&initial.polling);
         loader.pacing.tuner.clone_from(&initial.tuner);
+        let batch = loader.queue.batch().max(1);
+        let taken = if loader.requests.is_some() { from.batches } else { from.samples / batch };
+        loader.first_batches.resume(taken);
         if let Some(requests) = &mut loader.requests {
             requests.resume(from.batches, begun);
             requests.extend(from.batches.saturating_add(more));

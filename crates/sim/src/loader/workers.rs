@@ -326,7 +326,7 @@ impl Loaders {
     /// Returns the decoded bytes of the item of worker `w`.
     fn decoded_bytes(&self, w: WorkerId) -> f64 {
         let worker = &self.workers[w];
-        match self.loaders[worker.loader].decoded_size {
+        match self.loaders[worker.loader].sizes.decoded {
             Some(size) => size * worker.item.samples as f64,
             None => worker.item.bytes,
         }

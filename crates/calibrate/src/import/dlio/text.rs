@@ -1,6 +1,6 @@
 //! Converts a workload to the text of a scenario.
 
-use super::{Checkpoints, Deployment, Times, Workload};
+use super::{Checkpoints, Deployment, Times, Workload, beside};
 use std::fmt::Write as _;
 
 /// Smallest number of steps of each accelerator; if a run has fewer, its scenario says that the run is too short.
@@ -19,7 +19,7 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
     if let Some(checkpoints) = of.checkpoints {
         return of_checkpoints(of, checkpoints, at);
     }
-    let Deployment { accelerators, hosts, bandwidth, source } = at;
+    let Deployment { accelerators, hosts, cores, bandwidth, source, .. } = at;
     let (name, copies) = (name(of), copies(at));
     let goal = of.utilisation.map_or("fully".to_owned(), |share| format!("{} %", 100.0 * share));
     let busy = if of.utilisation.is_some() { "at least " } else { "" };
@@ -46,7 +46,7 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
         of.files.saturating_mul(of.samples_per_file),
         if of.shuffled { "" } else { "order = \"sequential\"\n" },
     );
-    let (layout, loader, step) = (layout(of), loader(of), step(of));
+    let (layout, loader, step) = (layout(of), loader(of), step(of, at));
     let sampler = sampler(of, *accelerators);
     let plural = if *accelerators == 1 { "" } else { "s" };
     format!(
@@ -55,7 +55,7 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
          # Imported from {source}. {}\n{short}{left_out}\
          name = \"{name}\"\n\n\
          [run]\n{stop}\nwarm_up = {warm_up}\nreplications = 1\nseed = {}\n\n\
-         [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = 64\ngpus = {}\n\n\
+         [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = {cores}\ngpus = {}\n\n\
          [storage.data.file-server]\nbandwidth = \"{bandwidth}\"\n\n\
          [dataset.train]\nsamples = {samples}\nsample_size = {}\n{order}{layout}\n\
          [[job]]\nname = \"{name}\"\nnodes = {hosts}\ndataset = \"train\"\nstorage = \"data\"\nbatch = {}\n\
@@ -72,7 +72,7 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
 
 /// Returns the scenario of a workload that only writes checkpoints: steps without input, each with a checkpoint after it.
 fn of_checkpoints(of: &Workload, checkpoints: Checkpoints, at: &Deployment) -> String {
-    let Deployment { accelerators, hosts, bandwidth, source } = at;
+    let Deployment { accelerators, hosts, cores, bandwidth, source, .. } = at;
     let Checkpoints { number, bytes, each_rank, every_rank_all, between } = checkpoints;
     let (name, left_out, copies) = (name(of), left_out(of), copies(at));
     let bytes = if every_rank_all { bytes * f64::from(*accelerators) } else { bytes };
@@ -86,7 +86,7 @@ fn of_checkpoints(of: &Workload, checkpoints: Checkpoints, at: &Deployment) -> S
          {left_out}\
          name = \"{name}\"\n\n\
          [run]\nsteps = {}\nwarm_up = \"off\"\nreplications = 1\n\n\
-         [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = 64\ngpus = {gpus}\n\n\
+         [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = {cores}\ngpus = {gpus}\n\n\
          [storage.data.file-server]\nbandwidth = \"{bandwidth}\"\n\n\
          [storage.none.memory]\n\n\
          [dataset.none]\nsamples = {accelerators}\nsample_size = \"1 B\"\n\n\
@@ -224,11 +224,16 @@ fn times(of: Times) -> String {
     }
 }
 
-/// Returns the scenario's lines for the step time: the mean, and a gamma-distributed factor with the same ratio of standard
-/// deviation to mean as the workload's step time.
-fn step(of: &Workload) -> String {
+/// Returns the scenario's lines for the step time: the mean, a gamma-distributed factor with the same ratio of standard deviation to mean
+/// as the workload's step time, and what ranks do beside computing where official results tell it.
+fn step(of: &Workload, at: &Deployment) -> String {
     let (mean, cv) = (of.step.mean(), of.step.cv());
     let jitter =
         if cv > 0.0 { format!("jitter = {{ gamma = {{ cv = {cv} }} }}\n") } else { String::new() };
-    format!("step = \"{mean} s\"\n{jitter}")
+    let known = at.beside.map(|of| (of, "as these results show it"));
+    let launch =
+        known.or_else(|| beside(&of.name, mean)).map_or_else(String::new, |(of, source)| {
+            format!("launch = {} # beside computing: {source}\n", of.launch())
+        });
+    format!("step = \"{mean} s\"\n{jitter}{launch}")
 }

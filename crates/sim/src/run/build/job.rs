@@ -14,8 +14,8 @@ use super::parallel::Stages;
 use super::sync::{cut_exchange, exchange_of_whole_batches};
 use crate::communication::{ByStepKind, Cycle};
 use crate::device::{CpuThreads, Device, DeviceInput, Host, LaunchRun, Launching, Trainer};
-use crate::env::Delay;
-use crate::ids::{DeviceId, IdVec, Ids, JobId, LoaderId, PartId, RankId, TrainerId};
+use crate::env::{Delay, Service, Station};
+use crate::ids::{DeviceId, IdVec, Ids, JobId, LoaderId, PartId, RankId, StationId, TrainerId};
 use crate::job::{
     Apart, Barrier, Batches, CutExchange, Exchange, JobRun, LearnersRun, Plan, Program, Programs,
     Replica, Spread, Tally, Waiting, replica,
@@ -279,8 +279,15 @@ fn steps_of(job: &Job, start: Time) -> Steps {
 }
 
 fn launch_run(launch: &Launch) -> LaunchRun {
-    let Launch { work, taking, threads, overlap, .. } = launch;
-    LaunchRun { work: Sampler::new(work), taking: *taking, threads: *threads, overlap: *overlap }
+    let Launch { work, varying, taking, threads, overlap, .. } = launch;
+    let varies = *varying != Distribution::Constant(0.0);
+    LaunchRun {
+        work: Sampler::new(work),
+        varying: varies.then(|| Sampler::new(varying)),
+        taking: *taking,
+        threads: *threads,
+        overlap: *overlap,
+    }
 }
 
 impl Builder<'_> {
@@ -316,12 +323,28 @@ impl Builder<'_> {
                     self.on_cores(of, false).of_trainers(self, job)
                 });
                 self.node = node;
-                let quota = self.quota_of(of).1;
-                self.parts.devices.add_trainer(Trainer { device: d, number, cores, quota });
+                let (quota, turns) = (self.quota_of(of).1, self.turns_of(job));
+                self.parts.devices.add_trainer(Trainer::new((d, number), cores, quota, turns));
             }
             let launching = Launching::of(self.parts.devices.trainers_from(own));
             self.parts.devices[d].launching = Some(Box::new(launching));
         }
         self.parts.devices.trainers_from(all)
+    }
+
+    /// Returns the station at which the trainers of all jobs on the node being built take turns after their work for a step, and how long
+    /// a turn of this job's trainers takes; `None` if they need not.
+    fn turns_of(&mut self, job: &Job) -> Option<(StationId, Delay)> {
+        let serial = job.launch.as_ref().map_or(0.0, |launch| launch.serial);
+        if serial == 0.0 {
+            return None;
+        }
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.turns);
+        let station = known.unwrap_or_else(|| {
+            // Each visit brings its own service time.
+            self.station(Service::new(Station::new(1), Delay::once(0.0)))
+        });
+        self.on_nodes.entry(self.node).or_default().turns = Some(station);
+        Some((station, Delay::once(serial)))
     }
 }

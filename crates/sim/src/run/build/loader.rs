@@ -1,7 +1,7 @@
 //! A loader of a job copy: its storage, its stages with their workers, its queue.
 
 use forebay_engine::fluid::Use;
-use forebay_metrics::{Polling, Queue, Requests, StageBuffer, Tuner};
+use forebay_metrics::{FirstBatches, Polling, Queue, Requests, StageBuffer, Tuner};
 use forebay_model::random::{FileOrder, Purpose, Sampler};
 use forebay_scenario::{Dataset, Distribution, InnerThreads, Job, Layout, Operation, Split, Stage};
 
@@ -13,7 +13,7 @@ use crate::env::Cores;
 use crate::ids::{LoaderId, RangeVec, StageId};
 use crate::loader::{
     Caches, Draw, Features, Lineage, LoaderGpus, LoaderPlace, LoaderProgress, LoaderRun,
-    LoaderStages, Pacing, StageRun, Team, Waiters, Work, Worker,
+    LoaderStages, Pacing, Sizes, StageRun, Team, Waiters, Work, Worker,
 };
 use crate::storage::{Mount, Routes, ShardCursor, Source, StorageClient};
 
@@ -65,9 +65,9 @@ impl Builder<'_> {
             caches,
             pacing,
             gpus: self.gpus_of_loader(job, rank, node),
-            decoded_size: dataset.decoded_size,
+            sizes: Sizes { decoded: dataset.decoded_size, copied: copied(job, dataset) },
             stages,
-            copied: copied(job, dataset),
+            first_batches: Box::new(FirstBatches::for_job(job, dataset, rank)),
             lineage: job.failures.is_some().then(|| {
                 let recorded = self.env.recorder.is_some();
                 Box::new(Lineage::new(job, dataset.layout, recorded))

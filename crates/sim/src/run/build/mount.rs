@@ -40,11 +40,11 @@ pub(in crate::run) enum Client {
     Copy,
     /// A node that reads back what it has written, over its NIC if the storage is remote. Its page cache holds none of it.
     ReadBack,
-    /// A node that writes to the storage, over the outgoing direction of its NIC.
-    Writer,
+    /// A node that writes to the storage, over the outgoing direction of its NIC; each of its writers at most this rate [B/s].
+    Writer(f64),
     /// A parameter server on a node of its own that writes to the storage, or reads from it, over the given direction of its NIC;
-    /// `None` if the NIC is not limited.
-    Server { nic: Option<LinkId>, writes: bool },
+    /// `None` if the NIC is not limited. It writes at most at the rate `most` [B/s].
+    Server { nic: Option<LinkId>, writes: bool, most: f64 },
     /// A background load from outside the cluster.
     Background,
 }
@@ -67,7 +67,7 @@ impl Builder<'_> {
             Client::Node(request) => model.take_cpu(request),
             Client::Copy
             | Client::ReadBack
-            | Client::Writer
+            | Client::Writer(_)
             | Client::Server { .. }
             | Client::Background => Rest::default(),
         };
@@ -78,20 +78,34 @@ impl Builder<'_> {
         } else {
             self.disk(index, &model)
         };
-        let writes = matches!(client, Client::Writer | Client::Server { writes: true, .. });
+        let writer = match client {
+            Client::Writer(most) | Client::Server { writes: true, most, .. } => Some(most),
+            _ => None,
+        };
+        let writes = writer.is_some();
+        if let Some(most) = writer {
+            model.per_stream = storage.writes.per_stream.unwrap_or(model.per_stream).min(most);
+        }
         let used = if writes { backend.write } else { backend.link.map(whole) };
         let mut route: Vec<Use> = used.into_iter().collect();
         if let Client::Server { nic, .. } = client {
             route.extend(nic.map(whole));
         } else if model.remote && client != Client::Background {
-            route.extend(self.client_link(index, model.path.per_client).map(whole));
+            let apart = storage.writes.per_client.filter(|_| writes);
+            let link = match apart {
+                Some(most) => self.client_link((index, Part::ClientWrites), most),
+                None => self.client_link((index, Part::Client), model.path.per_client),
+            };
+            route.extend(link.map(whole));
             route.extend(self.data_nic(writes).map(whole));
         }
         route.extend(warm.and_then(|_| self.page_cache_link()).map(whole));
         route.extend(beyond);
         let limited = !route.is_empty() || model.per_stream.is_finite();
         let queues = match client {
-            Client::Node(_) | Client::Copy | Client::ReadBack | Client::Writer => model.path.queues,
+            Client::Node(_) | Client::Copy | Client::ReadBack | Client::Writer(_) => {
+                model.path.queues
+            }
             Client::Server { .. } | Client::Background => None,
         };
         let routes = match (model.path.targets, queues) {
@@ -115,10 +129,10 @@ impl Builder<'_> {
         (mount, route, rest)
     }
 
-    /// Returns the link for what storage `index` gives the node being built, at most `bandwidth` [B/s]; `None` if that is infinite.
-    fn client_link(&mut self, index: usize, bandwidth: f64) -> Option<LinkId> {
-        let place =
-            LinkPlace { what: Resource::storage(index, Part::Client), index: 0, of: self.node };
+    /// Returns the link for a `part` of what storage `index` gives the node being built, at most `bandwidth` [B/s]; `None` if that is
+    /// infinite.
+    fn client_link(&mut self, (index, part): (usize, Part), bandwidth: f64) -> Option<LinkId> {
+        let place = LinkPlace { what: Resource::storage(index, part), index: 0, of: self.node };
         bandwidth.is_finite().then(|| self.link_at(place, bandwidth))
     }
 

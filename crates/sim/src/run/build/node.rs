@@ -22,14 +22,16 @@ pub(in crate::run) struct OnNode {
     /// How threads get the node's cores; and the link that models the cores, if threads share them.
     pub(in crate::run) cores: Option<(Cores, Option<LinkId>)>,
     pub(in crate::run) memory: Option<LinkId>,
+    /// Station at which trainers take turns after their work for a step.
+    pub(in crate::run) turns: Option<StationId>,
     /// Link of the CPU quota of each job copy that has one, and its token bucket if it has periods.
     pub(in crate::run) quotas: BTreeMap<JobId, (LinkId, Option<TokenBucketId>)>,
     /// GPUs of the node that the job copies built so far have taken, the current one included.
     gpus: Vec<Taken>,
     /// First GPU of the job copy being built, and number of GPUs on the node, after which GPU numbers wrap around to 0.
     own_gpus: (u64, u64),
-    nic: Option<LinkId>,
-    nic_out: Option<LinkId>,
+    /// Links of the node's NIC: what comes in, and what goes out.
+    nic: [Option<LinkId>; 2],
     /// Id of the node's page cache.
     pub(in crate::run) cache: Option<PageCacheId>,
     pub(in crate::run) page_cache_link: Option<LinkId>,
@@ -110,11 +112,11 @@ impl Builder<'_> {
 
     /// Returns the link of the incoming direction of the NIC of the node being built.
     pub(in crate::run) fn nic(&mut self, bandwidth: f64) -> LinkId {
-        if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic) {
+        if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic[0]) {
             return known;
         }
         let link = self.own_link(Resource::node(Part::Nic(Direction::In)), bandwidth);
-        self.on_nodes.entry(self.node).or_default().nic = Some(link);
+        self.on_nodes.entry(self.node).or_default().nic[0] = Some(link);
         link
     }
 
@@ -137,11 +139,11 @@ impl Builder<'_> {
 
     /// Returns the link of the outgoing direction of the NIC of the node being built.
     pub(in crate::run) fn nic_out(&mut self, bandwidth: f64) -> LinkId {
-        if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic_out) {
+        if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic[1]) {
             return known;
         }
         let link = self.own_link(Resource::node(Part::Nic(Direction::Out)), bandwidth);
-        self.on_nodes.entry(self.node).or_default().nic_out = Some(link);
+        self.on_nodes.entry(self.node).or_default().nic[1] = Some(link);
         link
     }
 

@@ -110,7 +110,7 @@ impl Builder<'_> {
         }
         let inside = !self.scenario.storage[checkpoint.storage].path.is_remote();
         let (parts, client) = match writes {
-            true => (of.job.parts_written(checkpoint), Client::Writer),
+            true => (of.job.parts_written(checkpoint), Client::Writer(checkpoint.per_writer)),
             false => (of.job.parts_read(checkpoint, inside), Client::ReadBack),
         };
         let mut found = Vec::with_capacity(parts.len());
@@ -152,10 +152,14 @@ impl Builder<'_> {
             let (place, at, client) = match of_job.place {
                 ServerPlace::Own { .. } => {
                     let nic = port.outside[usize::from(!writes)].first().copied();
-                    (of.job.nodes + number, node, Client::Server { nic, writes })
+                    let most = checkpoint.per_writer;
+                    (of.job.nodes + number, node, Client::Server { nic, writes, most })
                 }
                 ServerPlace::WithWorkers => {
-                    let client = if writes { Client::Writer } else { Client::ReadBack };
+                    let client = match writes {
+                        true => Client::Writer(checkpoint.per_writer),
+                        false => Client::ReadBack,
+                    };
                     (port.node - node, port.node, client)
                 }
             };

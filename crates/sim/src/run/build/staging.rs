@@ -17,7 +17,7 @@ impl Builder<'_> {
         let Some(staging) = &copy.job.staging else { return };
         let (mut write, mut to) = (None, None);
         if staging.shared {
-            let mount = self.mount(staging.to, Client::Writer, None).0;
+            let mount = self.mount(staging.to, Client::Writer(f64::INFINITY), None).0;
             to = Some(mount.after(self.files_before(copy.job.dataset)));
         } else {
             let model = StorageModel::new(&self.scenario.storage[staging.to].path);

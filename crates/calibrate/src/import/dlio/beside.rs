@@ -1,0 +1,143 @@
+//! What a rank of DLIO does beside computing and waiting for data in each step: hand-over by the loader, bookkeeping, logs, the barrier's
+//! own time. It bounds the accelerator utilisation that an infinitely fast storage reaches.
+//!
+//! The constants are fitted to the official results of MLPerf Storage v1.0 and v3.0 in `calibrate/published/mlperf.toml`, all systems of a
+//! workload together. `forebay published` fits them anew without the system that it predicts.
+
+/// Work beside computing of a rank in each step.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Beside {
+    /// Core time of each of `threads` threads [s], before the step.
+    pub work: f64,
+    /// Number of these threads; threads of all ranks share the host's cores.
+    pub threads: u32,
+    /// Mean of an exponentially distributed time of each rank, of which a barrier takes the longest [s].
+    pub varying: f64,
+    /// Time that the ranks of a host spend one after the other [s].
+    pub serial: f64,
+}
+
+/// The constants of a workload.
+struct Known {
+    /// Beginning of the workload's name.
+    name: &'static str,
+    /// Steps up to this time have these constants: those of the accelerators of later rounds [s].
+    shorter_than: f64,
+    beside: Beside,
+    source: &'static str,
+}
+
+const NONE: Beside = Beside { work: 0.0, threads: 1, varying: 0.0, serial: 0.0 };
+
+const KNOWN: [Known; 5] = [
+    Known {
+        name: "unet3d",
+        shorter_than: 0.2,
+        beside: Beside { varying: 1.8e-3, ..NONE },
+        source: "10 official results of MLPerf Storage v3.0",
+    },
+    Known {
+        name: "unet3d",
+        shorter_than: f64::INFINITY,
+        beside: Beside { varying: 7.3e-3, serial: 1.34e-3, ..NONE },
+        source: "34 official results of MLPerf Storage v1.0",
+    },
+    Known {
+        name: "resnet50",
+        shorter_than: f64::INFINITY,
+        beside: Beside { work: 0.98e-3, threads: 32, ..NONE },
+        source: "27 official results of MLPerf Storage v1.0",
+    },
+    Known {
+        name: "cosmoflow",
+        shorter_than: f64::INFINITY,
+        beside: Beside { work: 0.535e-3, threads: 8, varying: 0.207e-3, ..NONE },
+        source: "23 official results of MLPerf Storage v1.0",
+    },
+    Known {
+        name: "retinanet",
+        shorter_than: f64::INFINITY,
+        beside: Beside { work: 0.26e-3, varying: 1.19e-3, ..NONE },
+        source: "2 official results of MLPerf Storage v3.0",
+    },
+];
+
+/// Returns the work beside computing of a workload whose steps take `step` [s], and where the constants come from; `None` for a workload
+/// of which no official results were read.
+#[must_use]
+pub fn beside(name: &str, step: f64) -> Option<(Beside, &'static str)> {
+    let lower = name.to_lowercase();
+    let known = KNOWN.iter().find(|of| lower.starts_with(of.name) && step < of.shorter_than)?;
+    Some((known.beside, known.source))
+}
+
+impl Beside {
+    /// Returns the value of `job.model.launch` in the notation of scenarios.
+    #[must_use]
+    pub fn launch(&self) -> String {
+        let Beside { work, threads, varying, serial } = *self;
+        let mut keys = vec![format!("work = \"{} us\"", micro(work))];
+        if threads > 1 {
+            keys.push(format!("threads = {threads}"));
+        }
+        if varying > 0.0 {
+            keys.push(format!(
+                "varying = {{ exponential = {{ mean = \"{} us\" }} }}",
+                micro(varying)
+            ));
+        }
+        if serial > 0.0 {
+            keys.push(format!("serial = \"{} us\"", micro(serial)));
+        }
+        keys.push("overlap = false".to_owned());
+        format!("{{ {} }}", keys.join(", "))
+    }
+
+    /// Returns the same work with all times multiplied by `factor`.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Beside {
+        let Beside { work, threads, varying, serial } = self;
+        Beside { work: work * factor, threads, varying: varying * factor, serial: serial * factor }
+    }
+
+    /// Returns the time that the slowest of `ranks` ranks on `hosts` equal hosts of `cores` cores spends in a step, in the mean [s].
+    #[must_use]
+    pub fn slowest(&self, ranks: u32, hosts: u32, cores: u32) -> f64 {
+        let each = f64::from(ranks) / f64::from(hosts.max(1));
+        let share = f64::from(self.threads) * each / f64::from(cores.max(1));
+        let longest: f64 = (1..=ranks).map(|rank| 1.0 / f64::from(rank)).sum();
+        self.work * share.max(1.0) + self.varying * longest + self.serial * each
+    }
+}
+
+/// Returns a time in whole hundredths of microseconds.
+fn micro(seconds: f64) -> f64 {
+    (1e8 * seconds).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_of_n_ranks_takes_the_harmonic_sum_its_share_of_cores_and_all_turns() {
+        let of = Beside { work: 1.0, threads: 4, varying: 6.0, serial: 0.5 };
+        // Two hosts of four cores with three ranks each: twelve threads on four cores.
+        let longest = 6.0 * (1.0 + 0.5 + 1.0 / 3.0 + 0.25 + 0.2 + 1.0 / 6.0);
+        assert!((of.slowest(6, 2, 4) - (3.0 + longest + 1.5)).abs() < 1e-12);
+        assert!((of.slowest(1, 1, 64) - (1.0 + 6.0 + 0.5)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn each_workload_has_its_own_constants_and_others_have_none() {
+        let step = |name, step| beside(name, step).map(|(of, _)| of.slowest(1, 1, 64));
+        assert!(step("unet3d", 0.323) > step("unet3d_b200", 0.162));
+        assert!(step("cosmoflow", 3.5e-3).is_some_and(|of| of < 1e-3));
+        assert_eq!(step("flux", 0.3), None);
+        let (of, _) = beside("cosmoflow", 3.5e-3).expect("constants");
+        assert_eq!(
+            of.launch(),
+            "{ work = \"535 us\", threads = 8, varying = { exponential = { mean = \"207 us\" } }, overlap = false }"
+        );
+    }
+}

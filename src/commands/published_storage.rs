@@ -1,0 +1,198 @@
+//! `forebay published --table storage`: compares predictions with official results of MLPerf Storage.
+
+use super::output;
+use crate::published::storage::{
+    self, StorageCompared, StorageResult, StorageResults, StorageRole, target,
+};
+use crate::report::format::{number, seconds, share, signed_share};
+use crate::stats::{mean, quantile};
+use comfy_table::{Cell, CellAlignment, Table};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// How far from the target of utilisation a result must lie to be counted as off it.
+const OFF: f64 = 0.025;
+/// First batches that are compared take at least this time [s].
+const LONG: f64 = 4.0;
+
+/// Returns the text of the scenario with which the result `of` (`SYSTEM:WORKLOAD-ACCELERATOR:RANKS`) is predicted; `None` if there is none.
+pub(super) fn scenario(all: &StorageResults, of: &str) -> Option<String> {
+    let (system, found) = all
+        .systems
+        .iter()
+        .flat_map(|system| system.results.iter().map(move |result| (system, result)))
+        .find(|(system, result)| format!("{}:{}", system.name, named(result)) == of)?;
+    let law = storage::fit(all, &system.round, &found.workload, Some(&system.submitter));
+    let beside = law.map_or_else(Default::default, |law| law.beside);
+    Some(storage::scenario(system, found, system.bandwidth().0, &beside))
+}
+
+fn named(of: &StorageResult) -> String {
+    format!("{}-{}:{}", of.workload, of.accelerator, of.ranks)
+}
+
+fn used(role: StorageRole) -> &'static str {
+    match role {
+        StorageRole::Bandwidth => "bandwidth",
+        StorageRole::Held => "held out",
+        StorageRole::PriceList => "price list",
+        StorageRole::Single => "single",
+    }
+}
+
+/// Returns whether a result judges the prediction: its own samples per second are in none of its inputs.
+fn is_judged(of: &StorageCompared<'_>) -> bool {
+    matches!(of.role, StorageRole::Held | StorageRole::PriceList)
+}
+
+pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
+    let header = [
+        "system",
+        "result",
+        "hosts",
+        "predicted",
+        "official",
+        "error",
+        "utilisation",
+        "first batch",
+        "accelerators",
+        "use",
+    ];
+    let mut rows = table(&header);
+    for one in compared {
+        let of = one.result;
+        let both = |predicted: String, official: String| format!("{predicted} ({official})");
+        rows.add_row(cells(&[
+            one.system.name.clone(),
+            named(of),
+            of.hosts.to_string(),
+            format!("{} /s", number(one.samples_per_second)),
+            format!("{} /s", number(of.samples_per_second)),
+            signed_share(one.relative_error()),
+            both(share(one.utilisation), share(of.utilisation)),
+            of.first_batch_later.map_or("-".to_owned(), |official| {
+                both(seconds(one.first_batch), seconds(official))
+            }),
+            both(one.accelerators.to_string(), of.ranks.to_string()),
+            used(one.role).to_owned(),
+        ]));
+    }
+    let mut means =
+        table(&["workload", "results", "mean", "worst", "median utilisation", "bandwidth alone"]);
+    for (name, of) in groups(compared) {
+        let errors = Errors::of(&of);
+        means.add_row(cells(&[
+            name,
+            of.len().to_string(),
+            share(errors.own[0]),
+            share(errors.own[1]),
+            share(errors.constant),
+            share(errors.bandwidth),
+        ]));
+    }
+    let first = first_batches(compared).map_or_else(String::new, |(number, median)| {
+        format!(
+            "First batches of {} and more in later epochs, {number} results: half are predicted within {}.\n",
+            seconds(LONG),
+            share(median)
+        )
+    });
+    format!(
+        "{rows}\n\nIn brackets the official figure; accelerators: the most that reach the target of utilisation, in closed form, and those \
+         that were submitted.\n\n{means}\n\nErrors of samples per second of results that are in none of their own inputs, beside those of \
+         the workload's median\nutilisation for every result, and of min(1, bandwidth / demand). Off the target: more than {} points from \
+         it.\n{first}",
+        number(100.0 * OFF)
+    )
+}
+
+/// Returns the results that judge predictions, by workload and kind of round; and again those of v1.0 that lie off the target.
+fn groups<'c, 'p>(
+    compared: &'c [StorageCompared<'p>],
+) -> BTreeMap<String, Vec<&'c StorageCompared<'p>>> {
+    let mut groups: BTreeMap<String, Vec<&StorageCompared<'_>>> = BTreeMap::new();
+    for one in compared.iter().filter(|one| is_judged(one)) {
+        let name = format!("{} {}", one.result.workload, one.system.round);
+        if (one.result.utilisation - target(&one.result.workload)).abs() > OFF {
+            groups.entry(format!("{name}, off the target")).or_default().push(one);
+        }
+        groups.entry(name).or_default().push(one);
+    }
+    groups
+}
+
+/// Errors of a group of results: mean and largest of the prediction, mean of the two simpler ones.
+struct Errors {
+    own: [f64; 2],
+    constant: f64,
+    bandwidth: f64,
+}
+
+impl Errors {
+    fn of(all: &[&StorageCompared<'_>]) -> Errors {
+        let error = |of: &dyn Fn(&StorageCompared<'_>) -> f64| -> Vec<f64> {
+            all.iter().map(|one| (of(one) / one.result.samples_per_second - 1.0).abs()).collect()
+        };
+        let own = error(&|one| one.samples_per_second);
+        let mean_of = |errors: &[f64]| mean(errors).unwrap_or_default();
+        Errors {
+            own: [mean_of(&own), own.iter().copied().fold(0.0, f64::max)],
+            constant: mean_of(&error(&|one| one.constant)),
+            bandwidth: mean_of(&error(&|one| one.bandwidth_only)),
+        }
+    }
+}
+
+/// Returns the number of results whose first batches take long, and the median of the relative errors of their prediction.
+fn first_batches(compared: &[StorageCompared<'_>]) -> Option<(usize, f64)> {
+    let long = compared.iter().filter_map(|one| Some((one, one.result.first_batch_later?)));
+    let long = long.filter(|(_, official)| *official >= LONG);
+    let mut errors: Vec<f64> =
+        long.map(|(one, official)| (one.first_batch / official - 1.0).abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    Some((errors.len(), quantile(&errors, 0.5)?))
+}
+
+pub(super) fn as_json(compared: &[StorageCompared<'_>]) -> serde_json::Value {
+    let result = |one: &StorageCompared<'_>| {
+        let of = one.result;
+        json!({
+            "system": one.system.name, "submitter": one.system.submitter, "round": one.system.round,
+            "workload": of.workload, "accelerator": of.accelerator, "ranks": of.ranks, "hosts": of.hosts,
+            "use": used(one.role), "bandwidth": one.bandwidth,
+            "launch": { "work": one.beside.work, "threads": one.beside.threads, "varying": one.beside.varying,
+                        "serial": one.beside.serial },
+            "samples_per_second": { "predicted": one.samples_per_second, "official": of.samples_per_second,
+                                    "relative_error": one.relative_error(), "by_median_utilisation": one.constant,
+                                    "by_bandwidth_alone": one.bandwidth_only },
+            "utilisation": { "predicted": one.utilisation, "official": of.utilisation },
+            "first_batch": { "predicted": one.first_batch, "official": of.first_batch, "official_of_later_epochs": of.first_batch_later },
+            "accelerators": { "predicted": one.accelerators, "submitted": of.ranks }, "path": of.path,
+        })
+    };
+    let group = |(name, all): (String, Vec<&StorageCompared<'_>>)| {
+        let errors = Errors::of(&all);
+        let of = json!({
+            "results": all.len(), "mean_error": errors.own[0], "worst_error": errors.own[1],
+            "mean_error_of_median_utilisation": errors.constant, "mean_error_of_bandwidth_alone": errors.bandwidth,
+        });
+        (name, of)
+    };
+    json!({
+        "results": compared.iter().map(result).collect::<Vec<_>>(),
+        "errors": groups(compared).into_iter().map(group).collect::<serde_json::Map<_, _>>(),
+        "median_error_of_long_first_batches": first_batches(compared).map(|(_, median)| median),
+    })
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = output::table(true);
+    table.set_header(header);
+    table
+}
+
+fn cells(texts: &[String]) -> Vec<Cell> {
+    let right = |index: usize| if index < 2 { CellAlignment::Left } else { CellAlignment::Right };
+    let cell = |(index, text)| Cell::new(text).set_alignment(right(index));
+    texts.iter().enumerate().map(cell).collect()
+}

@@ -1,0 +1,160 @@
+//! What ranks do beside computing, fitted to the results of other submitters' systems.
+
+use super::{StorageResult, StorageResults, StorageRole, System};
+use crate::import::dlio::Beside;
+use rayon::prelude::*;
+
+/// Which of the constants of [`Beside`] a workload has: two at most, because results lie at the threshold of utilisation and tell no more.
+///
+/// The choice was made on the rounds' results in this repository: PyTorch's ranks wait for each other on a host in proportion to their
+/// number, and TensorFlow's take their share of its cores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// A varying time of each rank, and turns of the ranks of a host.
+    VaryingAndSerial,
+    /// A varying time of each rank.
+    Varying,
+    /// Threads on the host's cores.
+    Threads(u32),
+    /// A varying time of each rank, and threads on the host's cores.
+    VaryingAndThreads(u32),
+}
+
+/// Constants of a workload in the rounds of one kind, and the results that they were fitted to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Law {
+    /// The constants.
+    pub beside: Beside,
+    /// Number of results that were fitted.
+    pub results: usize,
+}
+
+impl Shape {
+    /// Returns the constants that a workload has.
+    #[must_use]
+    pub fn of(round: &str, workload: &str) -> Shape {
+        match (workload, StorageResult::counts_first(round)) {
+            ("resnet50", _) => Shape::Threads(32),
+            ("cosmoflow", _) => Shape::VaryingAndThreads(8),
+            ("unet3d", true) => Shape::VaryingAndSerial,
+            _ => Shape::Varying,
+        }
+    }
+
+    /// Returns the constants whose two numbers are `of`; a shape with one number does not use the second.
+    fn beside(self, of: [f64; 2]) -> Beside {
+        let none = Beside { threads: 1, ..Beside::default() };
+        match self {
+            Shape::VaryingAndSerial => Beside { varying: of[0], serial: of[1], ..none },
+            Shape::Varying => Beside { varying: of[0], ..none },
+            Shape::Threads(threads) => Beside { work: of[0], threads, ..none },
+            Shape::VaryingAndThreads(threads) => {
+                Beside { varying: of[0], work: of[1], threads, ..none }
+            }
+        }
+    }
+
+    fn has_two(self) -> bool {
+        matches!(self, Shape::VaryingAndSerial | Shape::VaryingAndThreads(_))
+    }
+}
+
+/// Numbers that are tried for each constant, as powers of their ratio: from a ten-thousandth of a step to all of it.
+const TRIED: i32 = 60;
+
+/// A result to fit to: its system, and the bandwidth from which it is predicted [B/s].
+type Known<'a> = (f64, &'a StorageResult, &'a System);
+
+/// Returns the results of a workload in rounds of one kind that tell what ranks do beside computing: those of systems whose bandwidth is known
+/// from elsewhere. Where there are none, those of other systems, as if their bandwidth were not a limit: they tell the most that it can be.
+fn rows<'a>(
+    all: &'a StorageResults,
+    round: &str,
+    workload: &str,
+    without: Option<&str>,
+) -> Vec<Known<'a>> {
+    let (mut telling, mut others) = (Vec::new(), Vec::new());
+    for system in &all.systems {
+        let same = StorageResult::counts_first(&system.round) == StorageResult::counts_first(round);
+        if !same || Some(system.submitter.as_str()) == without {
+            continue;
+        }
+        let (bandwidth, roles) = system.bandwidth();
+        for (of, role) in system.results.iter().zip(roles).filter(|(of, _)| of.workload == workload)
+        {
+            match role {
+                StorageRole::Held | StorageRole::PriceList => telling.push((bandwidth, of, system)),
+                StorageRole::Bandwidth | StorageRole::Single => {
+                    others.push((f64::INFINITY, of, system));
+                }
+            }
+        }
+    }
+    if telling.is_empty() { others } else { telling }
+}
+
+/// Fits the constants of a workload to the results of all systems of its rounds, except for those of `without`, by the least sum of relative
+/// errors of samples per second to the power of 3/2: the least sum of errors is flat, and a few results that their storage limits govern the
+/// least sum of squares. `None` if there are no results.
+#[must_use]
+pub fn fit(
+    all: &StorageResults,
+    round: &str,
+    workload: &str,
+    without: Option<&str>,
+) -> Option<Law> {
+    let rows = rows(all, round, workload, without);
+    let shape = Shape::of(round, workload);
+    let step = rows.first()?.1.step;
+    let loss = |of: [f64; 2]| -> f64 {
+        let beside = shape.beside(of);
+        let error = |(bandwidth, of, system): &Known<'_>| {
+            (expected(of, system, &beside, *bandwidth) / of.samples_per_second - 1.0)
+                .abs()
+                .powf(1.5)
+        };
+        rows.iter().map(error).sum()
+    };
+    let tried = |power: i32| step * 10_f64.powf(-4.0 * f64::from(TRIED - power) / f64::from(TRIED));
+    let seconds: Vec<f64> = match shape.has_two() {
+        true => std::iter::once(0.0).chain((0..=TRIED).map(tried)).collect(),
+        false => vec![0.0],
+    };
+    let pairs: Vec<[f64; 2]> = std::iter::once(0.0)
+        .chain((0..=TRIED).map(tried))
+        .flat_map(|first| seconds.iter().map(move |second| [first, *second]))
+        .collect();
+    let losses: Vec<f64> = pairs.par_iter().map(|of| loss(*of)).collect();
+    let mut best =
+        (0..pairs.len()).min_by(|a, b| losses[*a].total_cmp(&losses[*b])).map(|of| pairs[of])?;
+    // Then in finer and finer steps around the best.
+    let mut width = 10_f64.powf(4.0 / f64::from(TRIED));
+    while width > 1.001 {
+        let around = |of: f64| [of / width, of, of * width];
+        let near = around(best[0]).into_iter().flat_map(|a| around(best[1]).map(|b| [a, b]));
+        let better = near.min_by(|a, b| loss(*a).total_cmp(&loss(*b)));
+        match better.filter(|of| loss(*of) < loss(best)) {
+            Some(better) => best = better,
+            None => width = width.sqrt(),
+        }
+    }
+    Some(Law { beside: shape.beside(best), results: rows.len() })
+}
+
+/// Returns the samples per second of a result in closed form: a step takes the longer of computing with the work beside it, and of reading
+/// its bytes; in the rounds that count it, the first batch of an epoch is read beside those of all workers.
+pub(super) fn expected(
+    of: &StorageResult,
+    system: &System,
+    beside: &Beside,
+    bandwidth: f64,
+) -> f64 {
+    let slowest = beside.slowest(of.ranks, of.hosts, of.cores);
+    let step = (of.step + slowest).max(of.bytes_of_step() / bandwidth);
+    let first = match StorageResult::counts_first(&system.round) {
+        true => of.bytes_of_step() * f64::from(of.workers) / bandwidth,
+        false => 0.0,
+    };
+    let steps = f64::from(of.steps);
+    f64::from(of.ranks) * f64::from(of.batch) * steps / (steps * step + first)
+}

@@ -1,0 +1,223 @@
+//! Predictions of official results by simulation.
+
+use super::law::{expected, fit};
+use super::{StorageResult, StorageResults, StorageRole, System, target};
+use crate::import::dlio::Beside;
+use crate::report::{JobReport, summarise};
+use crate::scenario::ScenarioFile;
+use crate::sim::{self, Options};
+use crate::stats::quantile;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Steps that are simulated at least, and for each worker of a loader.
+const STEPS: u32 = 100;
+const STEPS_OF_WORKER: u32 = 4;
+/// Samples up to which a whole epoch is simulated: on a storage that is nearly fast enough, batches that workers made at its start last
+/// long.
+const MOST_SAMPLES: u64 = 3_000_000;
+
+/// An official result beside its prediction.
+#[derive(Debug, Clone)]
+pub struct StorageCompared<'p> {
+    /// The system.
+    pub system: &'p System,
+    /// The result.
+    pub result: &'p StorageResult,
+    /// What the result is compared for.
+    pub role: StorageRole,
+    /// Bandwidth that was simulated [B/s].
+    pub bandwidth: f64,
+    /// Work beside computing that was simulated.
+    pub beside: Beside,
+    /// Predicted samples per second, by the round's definition.
+    pub samples_per_second: f64,
+    /// Predicted accelerator utilisation, by the round's definition.
+    pub utilisation: f64,
+    /// Predicted mean time until a rank's first batch [s].
+    pub first_batch: f64,
+    /// Samples per second of the workload's median utilisation, which knows nothing of the system.
+    pub constant: f64,
+    /// Samples per second that the bandwidth alone allows.
+    pub bandwidth_only: f64,
+    /// Largest number of accelerators that reach the target of utilisation, in closed form.
+    pub accelerators: u32,
+}
+
+impl StorageCompared<'_> {
+    /// Returns the relative error of the predicted samples per second.
+    #[must_use]
+    pub fn relative_error(&self) -> f64 {
+        self.samples_per_second / self.result.samples_per_second - 1.0
+    }
+}
+
+/// Returns all results with their predictions, in the order of the file. What ranks do beside computing is fitted without the systems of
+/// the result's submitter.
+#[must_use]
+pub fn compare(all: &StorageResults) -> Vec<StorageCompared<'_>> {
+    let mut medians: BTreeMap<(bool, &str), Vec<f64>> = BTreeMap::new();
+    for system in &all.systems {
+        for of in &system.results {
+            let key = (StorageResult::counts_first(&system.round), of.workload.as_str());
+            medians.entry(key).or_default().push(of.utilisation);
+        }
+    }
+    medians.values_mut().for_each(|of| of.sort_by(f64::total_cmp));
+    let rows = all.systems.iter().flat_map(|system| {
+        let (bandwidth, roles) = system.bandwidth();
+        system.results.iter().zip(roles).map(move |(of, role)| (system, of, role, bandwidth))
+    });
+    let rows: Vec<_> = rows.collect();
+    let compared = rows.par_iter().map(|(system, of, role, bandwidth)| {
+        let law = fit(all, &system.round, &of.workload, Some(&system.submitter));
+        let beside = law.map_or_else(Beside::default, |law| law.beside);
+        let key = (StorageResult::counts_first(&system.round), of.workload.as_str());
+        let median = medians.get(&key).and_then(|of| quantile(of, 0.5)).unwrap_or(1.0);
+        let simulated = simulate(system, of, *bandwidth, &beside)?;
+        Some(StorageCompared {
+            system,
+            result: of,
+            role: *role,
+            bandwidth: *bandwidth,
+            beside,
+            samples_per_second: simulated.samples_per_second,
+            utilisation: simulated.utilisation,
+            first_batch: simulated.first_batch,
+            constant: median * of.fastest(),
+            bandwidth_only: of.fastest().min(bandwidth / of.sample_size),
+            accelerators: most_accelerators(system, of, &beside, *bandwidth),
+        })
+    });
+    compared.collect::<Vec<_>>().into_iter().flatten().collect()
+}
+
+/// Returns the largest number of accelerators that reach the target of utilisation on as many ranks a host as the result has, or more.
+fn most_accelerators(system: &System, of: &StorageResult, beside: &Beside, bandwidth: f64) -> u32 {
+    let reaches = |ranks: u32| {
+        let more = StorageResult { ranks, hosts: of.hosts.min(ranks), ..of.clone() };
+        expected(&more, system, beside, bandwidth) >= target(&of.workload) * more.fastest()
+    };
+    let (mut low, mut high) = (0, 8 * of.ranks.max(8));
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if reaches(middle) { low = middle } else { high = middle - 1 }
+    }
+    low
+}
+
+/// A simulated result, by its round's definitions.
+struct Simulated {
+    samples_per_second: f64,
+    utilisation: f64,
+    first_batch: f64,
+}
+
+/// Simulates the beginning of an epoch and its steady state, and puts them together for as many steps as the epoch has.
+fn simulate(
+    system: &System,
+    of: &StorageResult,
+    bandwidth: f64,
+    beside: &Beside,
+) -> Option<Simulated> {
+    let text = scenario(system, of, bandwidth, beside);
+    let scenario = ScenarioFile::parse(&system.name, text).ok()?.resolve(&[]).ok()?;
+    let outcome = sim::run(&scenario, 0, &Options::default());
+    let report = summarise(&scenario, &[outcome], 0.0);
+    let JobReport { figures, epoch_starts, .. } = report.jobs.first()?;
+    let (starts, step) = (epoch_starts.as_ref()?, figures.step_time.mean?);
+    let first_batch = starts.first_batch.mean?;
+    let later = f64::from(of.steps) - 1.0;
+    let whole = starts.first_step.mean? + later * step;
+    let samples = f64::from(of.ranks) * f64::from(of.batch);
+    let counts_first = StorageResult::counts_first(&system.round);
+    Some(Simulated {
+        samples_per_second: match counts_first {
+            true => samples * f64::from(of.steps) / whole,
+            false => samples / step,
+        },
+        utilisation: match counts_first {
+            true => later * of.step / (whole - first_batch - of.step),
+            false => of.step / step,
+        },
+        first_batch,
+    })
+}
+
+/// Returns the scenario with which a result is predicted. A batch of TensorFlow's record files is one sample: they are read in a stream, and
+/// how many records it has does not matter.
+#[must_use]
+pub fn scenario(system: &System, of: &StorageResult, bandwidth: f64, beside: &Beside) -> String {
+    let pytorch = matches!(of.workload.as_str(), "unet3d" | "retinanet" | "flux");
+    let (batch, size) = match pytorch {
+        true => (of.batch, of.sample_size),
+        false => (1, of.sample_size * f64::from(of.batch)),
+    };
+    let deviation = if of.workload == "unet3d" { 48.3e6 / 146.6e6 } else { 0.0 };
+    let size = match deviation > 0.0 {
+        true => {
+            format!("{{ normal = {{ mean = \"{size} B\", sd = \"{} B\" }} }}", deviation * size)
+        }
+        false => format!("\"{size} B\""),
+    };
+    let loader = match pytorch {
+        true => format!(
+            "[job.loader.pytorch]\nworkers = {}\nprefetch_factor = {}\npersistent_workers = true\ndrop_last = true\n",
+            of.workers,
+            2_u32.div_ceil(of.workers)
+        ),
+        false => format!(
+            "[job.loader.tf-data]\nparallel_reads = 1 # together {} make each batch\nparallel_calls = 1\nprefetch = 2\n",
+            of.workers
+        ),
+    };
+    let (each, more) = (of.ranks / of.hosts, of.ranks % of.hosts);
+    let copies = match more {
+        0 => each.to_string(),
+        _ => {
+            let of_host = |host: u32| (each + u32::from(host < more)).to_string();
+            format!("[{}]", (0..of.hosts).map(of_host).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let steps = steps(of, batch);
+    let warm_up = if steps == of.steps { 1 } else { steps / 2 };
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "# {} of {}: {} {} for {}.\nname = \"mlperf\"\n\n\
+         [run]\nsteps = {steps}\nwarm_up = {}\nreplications = 1\nseed = 123\n\n\
+         [cluster]\nnodes = {}\nnode = {{ cores = {}, gpus = {} }}\n\n\
+         [storage.data.file-server]\nbandwidth = \"{bandwidth} B/s\"\n\n\
+         [dataset.train]\nsamples = {}\nsample_size = {size}\n\n\
+         [[job]]\nname = \"mlperf\"\nnodes = {}\ndataset = \"train\"\nstorage = \"data\"\nbatch = {batch}\n\n{loader}\n\
+         [job.parallel.data]\ncopies_per_node = {copies}\nloaders = \"per-rank\"\n\n\
+         [job.model]\nstep = \"{} s\"\nlaunch = {}\n",
+        one_line(&system.name),
+        one_line(&system.submitter),
+        of.ranks,
+        one_line(&of.accelerator),
+        one_line(&of.workload),
+        warm_up,
+        of.hosts,
+        of.cores,
+        of.ranks.div_ceil(of.hosts),
+        u64::from(of.steps.max(steps)) * u64::from(of.ranks) * u64::from(batch),
+        of.hosts,
+        of.step,
+        beside.launch(),
+    );
+    text
+}
+
+/// Returns the number of steps to simulate, of batches of `batch` samples: all of an epoch, if they are not too many.
+fn steps(of: &StorageResult, batch: u32) -> u32 {
+    let samples = u64::from(of.ranks) * u64::from(batch) * u64::from(of.steps);
+    if samples <= MOST_SAMPLES { of.steps.max(3) } else { STEPS.max(STEPS_OF_WORKER * of.workers) }
+}
+
+/// Returns a name without characters that would end a comment.
+fn one_line(name: &str) -> String {
+    name.replace(char::is_control, " ")
+}

@@ -1,0 +1,81 @@
+//! Tests of official results and their predictions.
+
+use super::*;
+
+fn results() -> StorageResults {
+    StorageResults::parse("mlperf.toml", STORAGE).expect("results")
+}
+
+#[test]
+fn official_results_agree_with_the_rounds_own_definitions() {
+    // From v2.0 on, samples per second and utilisation are one number; in v1.0 the first batch lies between them.
+    for system in results().systems {
+        for of in system.results {
+            let share = of.samples_per_second / of.fastest();
+            match StorageResult::counts_first(&system.round) {
+                true => assert!(share < of.utilisation + 0.002, "line {}: {share}", of.line),
+                false => {
+                    assert!((share - of.utilisation).abs() < 0.002, "line {}: {share}", of.line)
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_imports_defaults_agree_with_a_fit_to_all_results() {
+    let all = results();
+    for (round, workload, step) in [
+        ("v1.0", "unet3d", 0.323),
+        ("v3.0", "unet3d", 0.162),
+        ("v1.0", "resnet50", 0.224),
+        ("v1.0", "cosmoflow", 3.5e-3),
+    ] {
+        let (usual, _) = crate::import::dlio::beside(workload, step).expect("constants");
+        let fitted = fit(&all, round, workload, None).expect("results").beside;
+        for (ranks, hosts) in [(1, 1), (10, 1), (24, 3)] {
+            let [usual, fitted] = [usual, fitted].map(|of| of.slowest(ranks, hosts, 64));
+            let points = 100.0 * (usual - fitted) / step;
+            assert!(points.abs() < 0.5, "{workload} {round}, {ranks} ranks: {usual} {fitted}");
+        }
+    }
+}
+
+#[test]
+fn a_file_with_values_that_no_measurement_has_is_refused_with_its_line() {
+    let refused = |from: &str, to: &str| {
+        let text = STORAGE.replacen(from, to, 1);
+        assert_ne!(text, STORAGE, "{from}");
+        StorageResults::parse("mine.toml", &text).map(|_| ()).expect_err(to)
+    };
+    let error = refused("utilisation = 0.92200", "utilisation = 92.2");
+    assert!(
+        error.to_string().contains("mine.toml:") && error.what.contains("share from 0 to 1"),
+        "{error}"
+    );
+    assert!(refused("ranks = 20,", "ranks = 0,").what.contains("`ranks` is 0"));
+    assert!(refused("hosts = 1,", "hosts = 99,").what.contains("`hosts` is 99"));
+    assert!(refused("[[system]]\nround", "[[systems]]\nround").what.contains("cannot be used"));
+    assert!(refused("step = 0.224", "step = nan").what.contains("`step`"));
+}
+
+#[test]
+fn the_fit_finds_the_constants_that_made_the_results() {
+    // System: the results' own systems, with samples per second that the closed form gives for known constants. Expectation: the same
+    // constants, also without one submitter.
+    let mut made = results();
+    let of = crate::import::dlio::Beside { varying: 3e-3, serial: 1.5e-3, threads: 1, work: 0.0 };
+    for system in &mut made.systems {
+        system.read_bandwidth = Some(1e15);
+        let unchanged = system.clone();
+        for result in &mut system.results {
+            result.samples_per_second = law::expected(result, &unchanged, &of, 1e15);
+        }
+    }
+    for without in [None, Some("IEI")] {
+        let law = fit(&made, "v1.0", "unet3d", without).expect("results");
+        assert!((law.beside.varying / of.varying - 1.0).abs() < 0.02, "{law:?}");
+        assert!((law.beside.serial / of.serial - 1.0).abs() < 0.02, "{law:?}");
+    }
+    assert!(fit(&made, "v1.0", "none", None).is_none());
+}
