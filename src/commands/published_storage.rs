@@ -40,11 +40,6 @@ fn used(role: StorageRole) -> &'static str {
     }
 }
 
-/// Returns whether a result judges the prediction: its own samples per second are in none of its inputs.
-fn is_judged(of: &StorageCompared<'_>) -> bool {
-    matches!(of.role, StorageRole::Held | StorageRole::PriceList)
-}
-
 pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
     let header = [
         "system",
@@ -53,6 +48,7 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
         "predicted",
         "official",
         "error",
+        "90 % of results",
         "utilisation",
         "first batch",
         "accelerators",
@@ -69,6 +65,9 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
             format!("{} /s", number(one.samples_per_second)),
             format!("{} /s", number(of.samples_per_second)),
             signed_share(one.relative_error()),
+            one.interval90.map_or("-".to_owned(), |[low, high]| {
+                format!("{} to {}", number(low), number(high))
+            }),
             both(share(one.utilisation), share(of.utilisation)),
             of.first_batch_later.map_or("-".to_owned(), |official| {
                 both(seconds(one.first_batch), seconds(official))
@@ -77,8 +76,15 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
             used(one.role).to_owned(),
         ]));
     }
-    let mut means =
-        table(&["workload", "results", "mean", "worst", "median utilisation", "bandwidth alone"]);
+    let mut means = table(&[
+        "workload",
+        "results",
+        "mean",
+        "worst",
+        "within interval",
+        "median utilisation",
+        "bandwidth alone",
+    ]);
     for (name, of) in groups(compared) {
         let errors = Errors::of(&of);
         means.add_row(cells(&[
@@ -86,6 +92,7 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
             of.len().to_string(),
             share(errors.own[0]),
             share(errors.own[1]),
+            errors.within.map_or("-".to_owned(), share),
             share(errors.constant),
             share(errors.bandwidth),
         ]));
@@ -98,7 +105,7 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
         )
     });
     format!(
-        "{rows}\n\nIn brackets the official figure; accelerators: the most that reach the target of utilisation, in closed form, and those \
+        "{rows}\n\nIn brackets the official figure; 90 % of results: by the errors of other submitters' results; accelerators: the most that reach the target of utilisation, in closed form, and those \
          that were submitted.\n\n{means}\n\nErrors of samples per second of results that are in none of their own inputs, beside those of \
          the workload's median\nutilisation for every result, and of min(1, bandwidth / demand). Off the target: more than {} points from \
          it.\n{first}",
@@ -111,7 +118,7 @@ fn groups<'c, 'p>(
     compared: &'c [StorageCompared<'p>],
 ) -> BTreeMap<String, Vec<&'c StorageCompared<'p>>> {
     let mut groups: BTreeMap<String, Vec<&StorageCompared<'_>>> = BTreeMap::new();
-    for one in compared.iter().filter(|one| is_judged(one)) {
+    for one in compared.iter().filter(|one| one.is_judged()) {
         let name = format!("{} {}", one.result.workload, one.system.round);
         if (one.result.utilisation - target(&one.result.workload)).abs() > OFF {
             groups.entry(format!("{name}, off the target")).or_default().push(one);
@@ -124,6 +131,8 @@ fn groups<'c, 'p>(
 /// Errors of a group of results: mean and largest of the prediction, mean of the two simpler ones.
 struct Errors {
     own: [f64; 2],
+    /// Share of the results that lie in their intervals, of those that have one.
+    within: Option<f64>,
     constant: f64,
     bandwidth: f64,
 }
@@ -135,7 +144,12 @@ impl Errors {
         };
         let own = error(&|one| one.samples_per_second);
         let mean_of = |errors: &[f64]| mean(errors).unwrap_or_default();
+        let inside = all.iter().filter_map(|one| {
+            let [low, high] = one.interval90?;
+            Some(f64::from(u8::from((low..=high).contains(&one.result.samples_per_second))))
+        });
         Errors {
+            within: mean(&inside.collect::<Vec<_>>()),
             own: [mean_of(&own), own.iter().copied().fold(0.0, f64::max)],
             constant: mean_of(&error(&|one| one.constant)),
             bandwidth: mean_of(&error(&|one| one.bandwidth_only)),
@@ -163,7 +177,7 @@ pub(super) fn as_json(compared: &[StorageCompared<'_>]) -> serde_json::Value {
             "launch": { "work": one.beside.work, "threads": one.beside.threads, "varying": one.beside.varying,
                         "serial": one.beside.serial },
             "samples_per_second": { "predicted": one.samples_per_second, "official": of.samples_per_second,
-                                    "relative_error": one.relative_error(), "by_median_utilisation": one.constant,
+                                    "relative_error": one.relative_error(), "interval90": one.interval90, "by_median_utilisation": one.constant,
                                     "by_bandwidth_alone": one.bandwidth_only },
             "utilisation": { "predicted": one.utilisation, "official": of.utilisation },
             "first_batch": { "predicted": one.first_batch, "official": of.first_batch, "official_of_later_epochs": of.first_batch_later },
@@ -173,7 +187,7 @@ pub(super) fn as_json(compared: &[StorageCompared<'_>]) -> serde_json::Value {
     let group = |(name, all): (String, Vec<&StorageCompared<'_>>)| {
         let errors = Errors::of(&all);
         let of = json!({
-            "results": all.len(), "mean_error": errors.own[0], "worst_error": errors.own[1],
+            "results": all.len(), "mean_error": errors.own[0], "worst_error": errors.own[1], "within_interval": errors.within,
             "mean_error_of_median_utilisation": errors.constant, "mean_error_of_bandwidth_alone": errors.bandwidth,
         });
         (name, of)

@@ -12,16 +12,32 @@ pub(super) struct Emulated {
     dataset: &'static str,
     /// Batch size [samples] of the rules.
     batch: u64,
-    /// Time of a sample on an H100 [ms]: the time of a step by the rules ÷ their batch.
-    sample: &'static str,
-    /// Time of a step by the rules [s].
-    step: f64,
+    /// Time of a step by the rules [s], by the beginning of the GPU's name; other GPUs take that of the last.
+    steps: &'static [(&'static str, f64)],
+}
+
+impl Emulated {
+    /// Returns the time of a step by the rules [s], and the GPU that it is of.
+    fn step(&self, gpu: &Gpu) -> (f64, &'static str) {
+        let own = self.steps.iter().find(|(name, _)| gpu.name.starts_with(name));
+        own.or(self.steps.last()).map_or((0.0, ""), |(name, step)| (*step, *name))
+    }
 }
 
 /// Workloads of MLPerf Storage, in the versions whose rules `scenarios/mlperf-*.toml` have.
 const EMULATED: [Emulated; 2] = [
-    Emulated { name: "unet3d", dataset: "kits19", batch: 7, sample: "46.143 ms", step: 0.323 },
-    Emulated { name: "cosmoflow", dataset: "cosmoflow", batch: 1, sample: "3.5 ms", step: 3.5e-3 },
+    Emulated {
+        name: "unet3d",
+        dataset: "kits19",
+        batch: 7,
+        steps: &[("a100", 0.636), ("b200", 0.162), ("h100", 0.323)],
+    },
+    Emulated {
+        name: "cosmoflow",
+        dataset: "cosmoflow",
+        batch: 1,
+        steps: &[("a100", 5.51e-3), ("h100", 3.5e-3)],
+    },
 ];
 
 /// What is trained.
@@ -131,13 +147,14 @@ impl Workload {
                 layers(model, optimizer, gpu, out_of_core) + &sequence
             }
             Workload::Emulated(of) => {
-                let launch =
-                    beside(of.name, of.step).map_or_else(String::new, |(beside, source)| {
-                        format!("launch = {} # beside computing: {source}\n", beside.launch())
-                    });
+                let (step, name) = of.step(gpu);
+                let launch = beside(of.name, step).map_or_else(String::new, |(beside, source)| {
+                    format!("launch = {} # beside computing: {source}\n", beside.launch())
+                });
+                let sample = (1e6 * step / of.batch as f64).round() / 1e3;
                 format!(
-                    "[job.model]\nstep = {{ per_sample = \"{}\" }} # on an H100, by MLPerf Storage's rules\n{launch}",
-                    of.sample
+                    "[job.model]\nstep = {{ per_sample = \"{sample} ms\" }} # on an {}, by MLPerf Storage's rules\n{launch}",
+                    name.to_uppercase()
                 )
             }
         }

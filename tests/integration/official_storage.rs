@@ -1,6 +1,7 @@
 //! Official and published results of storages: limits of ranks, clients and storage nodes, and closed queues.
 
 use super::runs::{Case, written};
+use super::verdicts::judged;
 use forebay::report::summarise;
 use forebay::scenario::Scenario;
 use forebay::sim;
@@ -75,6 +76,22 @@ fn more_storage_nodes_help_only_where_they_bind() {
     assert!((gain(104.7, 8, 1) - 1.0).abs() < 1e-6);
     assert!((gain(911.2, 64, 8) - 1.0).abs() < 1e-6);
     assert!((gain(5292.2, 512, 8) - 2.0).abs() < 1e-6);
+}
+
+#[test]
+fn the_verdict_says_more_storage_nodes_only_where_they_bind() {
+    let helps = |gib: f64, ranks: u32, clients: u32| -> (Vec<String>, String) {
+        let case = aistore(gib, ranks, clients, 3);
+        let (_, verdict) = judged(&case);
+        (verdict.limits.iter().map(|limit| limit.key.clone()).collect(), verdict.text.clone())
+    };
+    let names = |keys: &[String], end: &str| keys.iter().any(|key| key.ends_with(end));
+    let (small, text) = helps(104.7045, 8, 1);
+    assert!(names(&small, "write_per_stream"), "{text}");
+    assert!(!names(&small, "targets") && !names(&small, "target_bandwidth"), "{text}");
+    let (large, text) = helps(5292.2487, 512, 8);
+    assert!(names(&large, "targets") || names(&large, "target_bandwidth"), "{text}");
+    assert!(!names(&large, "write_per_stream"), "{text}");
 }
 
 #[test]

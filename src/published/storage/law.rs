@@ -59,6 +59,14 @@ impl Shape {
     }
 }
 
+/// Returns the sum of relative errors of samples per second to the power of 3/2.
+fn loss(rows: &[Known<'_>], beside: &Beside) -> f64 {
+    let error = |(bandwidth, of, system): &Known<'_>| {
+        (expected(of, system, beside, *bandwidth) / of.samples_per_second - 1.0).abs().powf(1.5)
+    };
+    rows.iter().map(error).sum()
+}
+
 /// Numbers that are tried for each constant, as powers of their ratio: from a ten-thousandth of a step to all of it.
 const TRIED: i32 = 60;
 
@@ -106,15 +114,7 @@ pub fn fit(
     let rows = rows(all, round, workload, without);
     let shape = Shape::of(round, workload);
     let step = rows.first()?.1.step;
-    let loss = |of: [f64; 2]| -> f64 {
-        let beside = shape.beside(of);
-        let error = |(bandwidth, of, system): &Known<'_>| {
-            (expected(of, system, &beside, *bandwidth) / of.samples_per_second - 1.0)
-                .abs()
-                .powf(1.5)
-        };
-        rows.iter().map(error).sum()
-    };
+    let loss = |of: [f64; 2]| loss(&rows, &shape.beside(of));
     let tried = |power: i32| step * 10_f64.powf(-4.0 * f64::from(TRIED - power) / f64::from(TRIED));
     let seconds: Vec<f64> = match shape.has_two() {
         true => std::iter::once(0.0).chain((0..=TRIED).map(tried)).collect(),

@@ -33,6 +33,9 @@ pub struct StorageCompared<'p> {
     pub beside: Beside,
     /// Predicted samples per second, by the round's definition.
     pub samples_per_second: f64,
+    /// Interval of samples per second in which nine of ten results should lie, by the errors of other submitters' results of the workload;
+    /// `None` if there are none.
+    pub interval90: Option<[f64; 2]>,
     /// Predicted accelerator utilisation, by the round's definition.
     pub utilisation: f64,
     /// Predicted mean time until a rank's first batch [s].
@@ -46,6 +49,12 @@ pub struct StorageCompared<'p> {
 }
 
 impl StorageCompared<'_> {
+    /// Returns whether the result judges the prediction: its own samples per second are in none of its inputs.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        matches!(self.role, StorageRole::Held | StorageRole::PriceList)
+    }
+
     /// Returns the relative error of the predicted samples per second.
     #[must_use]
     pub fn relative_error(&self) -> f64 {
@@ -83,6 +92,7 @@ pub fn compare(all: &StorageResults) -> Vec<StorageCompared<'_>> {
             bandwidth: *bandwidth,
             beside,
             samples_per_second: simulated.samples_per_second,
+            interval90: None,
             utilisation: simulated.utilisation,
             first_batch: simulated.first_batch,
             constant: median * of.fastest(),
@@ -90,7 +100,32 @@ pub fn compare(all: &StorageResults) -> Vec<StorageCompared<'_>> {
             accelerators: most_accelerators(system, of, &beside, *bandwidth),
         })
     });
-    compared.collect::<Vec<_>>().into_iter().flatten().collect()
+    let mut compared: Vec<StorageCompared<'_>> =
+        compared.collect::<Vec<_>>().into_iter().flatten().collect();
+    let intervals: Vec<_> = compared.iter().map(|one| interval(one, &compared)).collect();
+    compared.iter_mut().zip(intervals).for_each(|(one, interval)| one.interval90 = interval);
+    compared
+}
+
+/// Returns the interval of a prediction that the errors of other submitters' results of its workload give, those of the same kind of rounds if
+/// there are any.
+fn interval(of: &StorageCompared<'_>, all: &[StorageCompared<'_>]) -> Option<[f64; 2]> {
+    let errors = |alike: bool| {
+        let counts_first =
+            |one: &StorageCompared<'_>| StorageResult::counts_first(&one.system.round);
+        let others = all.iter().filter(|one| one.is_judged());
+        let others = others.filter(|one| one.system.submitter != of.system.submitter);
+        let others = others.filter(|one| one.result.workload == of.result.workload);
+        let others = others.filter(|one| !alike || counts_first(one) == counts_first(of));
+        let mut errors: Vec<f64> = others.map(|one| one.relative_error().abs()).collect();
+        errors.sort_by(f64::total_cmp);
+        errors
+    };
+    let alike = errors(true);
+    let errors = if alike.is_empty() { errors(false) } else { alike };
+    let most = quantile(&errors, 0.9)?;
+    let high = (of.samples_per_second / (1.0 - most)).min(of.result.fastest());
+    Some([of.samples_per_second / (1.0 + most), high])
 }
 
 /// Returns the largest number of accelerators that reach the target of utilisation on as many ranks a host as the result has, or more.
