@@ -12,6 +12,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         accelerators: 8,
         hosts: 2,
         cores: 64,
+        nic: None,
         beside: None,
         bandwidth: "10 GB/s".to_owned(),
         source: "fuzz.yaml".to_owned(),

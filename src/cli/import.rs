@@ -42,6 +42,7 @@ The YAML says what each accelerator reads, not how many there are or what they r
 Examples:
   forebay import mlperf results/unet3d_h100/run-1
   forebay import mlperf results/unet3d_h100 --format scenario > unet3d.toml
+  forebay import mlperf results/unet3d_h100 --system systems/mine.json --format scenario > unet3d.toml
   forebay import mlperf results/unet3d_h100 --format csv > runs.csv
 
 A run's folder has summary.json and configs/config.yaml (or dlio_config/config.yaml). A folder of several runs of \
@@ -141,6 +142,9 @@ pub struct Mlperf {
     /// Folder of a run, or of all runs of a result
     #[arg(value_name = "RESULT_DIR")]
     pub folder: PathBuf,
+    /// Description of the system, as submissions have it in `systems`: cores and NICs of its client hosts
+    #[arg(long, value_name = "FILE")]
+    pub system: Option<PathBuf>,
     /// Format of the result
     #[arg(long, value_enum, default_value_t = MlperfFormat::Text)]
     pub format: MlperfFormat,

@@ -17,7 +17,9 @@ pub(super) fn execute(import: &Import, quiet: bool) -> Result<(), Failure> {
     let files: Vec<&Path> = match &import.from {
         ImportFrom::Kineto(wanted) => vec![&wanted.trace],
         ImportFrom::Dlio(wanted) => wanted.parts.iter().map(Path::new).collect(),
-        ImportFrom::Mlperf(wanted) => vec![&wanted.folder],
+        ImportFrom::Mlperf(wanted) => {
+            std::iter::once(&wanted.folder).chain(&wanted.system).map(PathBuf::as_path).collect()
+        }
         ImportFrom::NcclTests(wanted)
         | ImportFrom::Osu(wanted)
         | ImportFrom::Imb(wanted)
@@ -60,6 +62,7 @@ fn dlio(wanted: &Dlio, quiet: bool) -> Result<(), Failure> {
         accelerators: wanted.accelerators,
         hosts: wanted.hosts,
         cores: wanted.cores,
+        nic: None,
         beside: None,
         bandwidth: wanted.bandwidth.clone(),
         source: names.iter().chain(&overrides).cloned().collect::<Vec<_>>().join(" "),

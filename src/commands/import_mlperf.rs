@@ -4,7 +4,9 @@ use super::import::csv_row;
 use super::{Failure, input, output};
 use crate::cli::{Mlperf, MlperfFormat};
 use crate::import::dlio::{self, Beside, Deployment};
-use crate::import::mlperf::{self, Explained, Round, Run, RunTexts, explain};
+use crate::import::mlperf::{
+    self, ClientHost, Explained, Round, Run, RunTexts, client_host, explain,
+};
 use crate::input::printable_line;
 use crate::report::format::{rate, seconds, share};
 use crate::scenario::ScenarioFile;
@@ -26,8 +28,10 @@ const WAITED: f64 = 1.0;
 const FULL: f64 = 0.97;
 
 pub(super) fn execute(wanted: &Mlperf, quiet: bool) -> Result<(), Failure> {
-    let run = whole(&wanted.folder, quiet)?;
-    let found = Found::of(&run);
+    let host = wanted.system.as_deref().map(described).transpose()?.unwrap_or_default();
+    let mut run = whole(&wanted.folder, quiet)?;
+    run.cores = host.cores.or(run.cores);
+    let found = Found { nic: host.nic, ..Found::of(&run) };
     match wanted.format {
         MlperfFormat::Text => output::stdout(text(&wanted.folder, &run, &found).as_bytes()),
         MlperfFormat::Json => output::stdout(format!("{:#}\n", as_json(&run, &found)).as_bytes()),
@@ -45,6 +49,11 @@ pub(super) fn execute(wanted: &Mlperf, quiet: bool) -> Result<(), Failure> {
 
 fn refuse(folder: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::Input(format!("cannot use {}: {what}", input::name(folder)))
+}
+
+/// Returns the client host that a file describes.
+fn described(path: &Path) -> Result<ClientHost, Failure> {
+    client_host(&input::text(path)?).map_err(|why| refuse(path, why))
 }
 
 /// Returns the run of a folder; several runs of the same on the same become one, with the epochs of all.
@@ -172,6 +181,8 @@ struct Found {
     /// Work beside computing of each rank, if the run shows it.
     beside: Option<Beside>,
     explained: Explained,
+    /// Bandwidth of a host's NICs together [bit/s], if a description of the system was given.
+    nic: Option<f64>,
 }
 
 impl Found {
@@ -193,7 +204,7 @@ impl Found {
         let slowest = usual.slowest(run.accelerators, run.hosts, run.cores.unwrap_or(64));
         let spare = (explained.waited.is_some() || first.is_some()) && !is_full;
         let beside = (spare && over > 0.0).then(|| usual.scaled(over / slowest));
-        Found { bandwidth, is_full, beside, explained }
+        Found { bandwidth, is_full, beside, explained, nic: None }
     }
 
     fn scenario(&self, run: &Run, folder: &Path) -> String {
@@ -202,6 +213,7 @@ impl Found {
             hosts: run.hosts,
             cores: run.cores.unwrap_or(64),
             bandwidth: format!("{} B/s", self.bandwidth.round()),
+            nic: self.nic.map(|nic| format!("{} Gbit/s", nic / 1e9)),
             beside: self.beside,
             source: format!("results in {}", printable_line(&input::name(folder))),
         };
@@ -217,6 +229,14 @@ fn text(folder: &Path, run: &Run, found: &Found) -> String {
         Round::CountsFirst => "v1.0: samples per second count first steps",
         Round::LeavesOutFirst => "v2.0 and later: first steps count nowhere",
     };
+    let nics = found.nic.map_or(String::new(), |nic| {
+        let each = run.bytes_per_second() / f64::from(*hosts);
+        format!(
+            "NICs of a host       {}, used {} in the steady state\n",
+            rate(nic / 8.0, "B"),
+            share(8.0 * each / nic)
+        )
+    });
     let hosts = if *hosts == 1 { "1 host".to_owned() } else { format!("{hosts} hosts") };
     let cores = run.cores.map_or(String::new(), |cores| format!(" of {cores} cores"));
     let first = run.first_batch().map_or("not known".to_owned(), seconds);
@@ -240,7 +260,7 @@ fn text(folder: &Path, run: &Run, found: &Found) -> String {
          samples per second   {:.2}\n\
          first batch          {first}, mean over ranks and epochs\n\
          read                 {} in the steady state{came}\n\
-         storage's bandwidth  {storage}\n\n\
+         storage's bandwidth  {storage}\n{nics}\n\
          {} lacks {:.1} points, {}:\n{}\n\
          As a scenario: forebay import mlperf {} --format scenario > mine.toml\n",
         printable_line(&run.workload.name),
@@ -271,7 +291,7 @@ fn as_json(run: &Run, found: &Found) -> serde_json::Value {
         .map(|part| json!({ "what": part.what, "points": part.points }));
     json!({
         "workload": run.workload.name, "accelerators": run.accelerators, "hosts": run.hosts,
-        "cores_per_host": run.cores, "memory_per_host": run.memory, "steps_of_epoch": run.steps_of_epoch(),
+        "cores_per_host": run.cores, "nic_per_host": found.nic.map(|nic| nic / 8.0), "memory_per_host": run.memory, "steps_of_epoch": run.steps_of_epoch(),
         "counts_first_steps": run.round == Round::CountsFirst,
         "utilisation": run.utilisation, "samples_per_second": run.samples_per_second,
         "first_batch": run.first_batch(), "bytes_per_second": run.bytes_per_second(),

@@ -23,6 +23,7 @@ fn place(accelerators: u32, hosts: u32) -> Deployment {
         accelerators,
         hosts,
         cores: 64,
+        nic: None,
         bandwidth,
         beside: None,
         source: "a test".to_owned(),

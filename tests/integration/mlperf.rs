@@ -18,6 +18,7 @@ fn place(accelerators: u32, bandwidth: &str) -> dlio::Deployment {
         accelerators,
         hosts: 1,
         cores: 64,
+        nic: None,
         beside: None,
         bandwidth: bandwidth.to_owned(),
         source: "a test".to_owned(),

@@ -98,6 +98,25 @@ fn an_imported_folder_becomes_a_scenario_that_reproduces_its_row() {
 }
 
 #[test]
+fn a_description_of_the_system_gives_the_scenario_cores_and_nics() {
+    let place = Place::new();
+    run(&place.directory().join("run"), "configs", "per_epoch_stats.json");
+    place.write(
+        "system.json",
+        r#"{"properties": {"nodes": [{"node_type_name": "client", "CPU": {"socket_count": 2, "threads_per_socket": 24},
+            "nic_ports": [{"bitrate": 100, "count_of_this_type": 2}]}]}}"#,
+    );
+    let import = ["import", "mlperf", "run", "--system", "system.json", "--format", "scenario"];
+    let output = place.forebay(&import).output().expect("a program");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("network.nic = \"200 Gbit/s\"") && text.contains("cores = 48"), "{text}");
+    place.write("system.json", "{}");
+    let output = place.forebay(&import).output().expect("a program");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no client host"));
+}
+
+#[test]
 fn folders_that_are_no_result_are_refused_with_what_to_name() {
     let place = Place::new();
     let refused = |folder: &str| {

@@ -143,6 +143,8 @@ pub struct Deployment {
     pub hosts: u32,
     /// Cores of each host.
     pub cores: u32,
+    /// Bandwidth of a host's NICs together, in the notation of scenarios; `None` if they are no limit.
+    pub nic: Option<String>,
     /// Bandwidth of the storage, in the notation of scenarios.
     pub bandwidth: String,
     /// Work beside computing of each rank; `None`: as official results of the workload show it.

@@ -20,7 +20,7 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
         return of_checkpoints(of, checkpoints, at);
     }
     let Deployment { accelerators, hosts, cores, bandwidth, source, .. } = at;
-    let (name, copies) = (name(of), copies(at));
+    let (name, copies, nic) = (name(of), copies(at), nic(at));
     let goal = of.utilisation.map_or("fully".to_owned(), |share| format!("{} %", 100.0 * share));
     let busy = if of.utilisation.is_some() { "at least " } else { "" };
     let demand = of.batch as f64 * of.sample_size / of.step.mean();
@@ -55,7 +55,7 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
          # Imported from {source}. {}\n{short}{left_out}\
          name = \"{name}\"\n\n\
          [run]\n{stop}\nwarm_up = {warm_up}\nreplications = 1\nseed = {}\n\n\
-         [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = {cores}\ngpus = {}\n\n\
+         [cluster]\nnodes = {hosts}\n{nic}[cluster.node]\ncores = {cores}\ngpus = {}\n\n\
          [storage.data.file-server]\nbandwidth = \"{bandwidth}\"\n\n\
          [dataset.train]\nsamples = {samples}\nsample_size = {}\n{order}{layout}\n\
          [[job]]\nname = \"{name}\"\nnodes = {hosts}\ndataset = \"train\"\nstorage = \"data\"\nbatch = {}\n\
@@ -74,7 +74,7 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
 fn of_checkpoints(of: &Workload, checkpoints: Checkpoints, at: &Deployment) -> String {
     let Deployment { accelerators, hosts, cores, bandwidth, source, .. } = at;
     let Checkpoints { number, bytes, each_rank, every_rank_all, between } = checkpoints;
-    let (name, left_out, copies) = (name(of), left_out(of), copies(at));
+    let (name, left_out, copies, nic) = (name(of), left_out(of), copies(at), nic(at));
     let bytes = if every_rank_all { bytes * f64::from(*accelerators) } else { bytes };
     let writers = if each_rank { "each" } else { "first" };
     let gpus = accelerators.div_ceil(*hosts);
@@ -86,7 +86,7 @@ fn of_checkpoints(of: &Workload, checkpoints: Checkpoints, at: &Deployment) -> S
          {left_out}\
          name = \"{name}\"\n\n\
          [run]\nsteps = {}\nwarm_up = \"off\"\nreplications = 1\n\n\
-         [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = {cores}\ngpus = {gpus}\n\n\
+         [cluster]\nnodes = {hosts}\n{nic}[cluster.node]\ncores = {cores}\ngpus = {gpus}\n\n\
          [storage.data.file-server]\nbandwidth = \"{bandwidth}\"\n\n\
          [storage.none.memory]\n\n\
          [dataset.none]\nsamples = {accelerators}\nsample_size = \"1 B\"\n\n\
@@ -118,6 +118,11 @@ fn left_out(of: &Workload) -> String {
         }
     }
     lines.join("\n") + "\n"
+}
+
+/// Returns the line of the hosts' NICs; an empty text if they are no limit.
+fn nic(at: &Deployment) -> String {
+    at.nic.as_ref().map_or_else(String::new, |nic| format!("network.nic = \"{nic}\"\n"))
 }
 
 /// Returns the number of accelerators of each host, in the notation of scenarios: equal if they divide, otherwise as MPI

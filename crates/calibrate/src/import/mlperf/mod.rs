@@ -5,6 +5,8 @@
 
 mod explain;
 mod run;
+mod system;
 
 pub use explain::{Explained, Part, explain};
 pub use run::{MlperfError, Round, Run, RunTexts, read};
+pub use system::{ClientHost, client_host};
