@@ -5,7 +5,7 @@ use super::{Failure, input, output};
 use crate::cli::{Mlperf, MlperfFormat};
 use crate::import::dlio::{self, Beside, Deployment};
 use crate::import::mlperf::{
-    self, ClientHost, Explained, Round, Run, RunTexts, client_host, explain,
+    self, ClientHost, Explained, MOST_RANKS, Round, Run, RunTexts, client_host, explain,
 };
 use crate::input::printable_line;
 use crate::report::format::{rate, seconds, share};
@@ -20,8 +20,6 @@ const DEEPEST: usize = 6;
 const MOST_FOLDERS: usize = 20_000;
 /// Folders within a run's that may have its configuration; the run's own is the last.
 const CONFIGURATIONS: [&str; 5] = ["configs", "dlio_config", ".hydra", "hydra_config", ""];
-/// Ranks whose steps are read at most.
-const MOST_RANKS: u32 = 1024;
 /// Points of utilisation that ranks lack because they waited for batches, from which on a storage is taken to be its run's limit.
 const WAITED: f64 = 1.0;
 /// Share of the bandwidth above which a storage is taken to be its run's limit.
@@ -56,7 +54,7 @@ fn described(path: &Path) -> Result<ClientHost, Failure> {
     client_host(&input::text(path)?).map_err(|why| refuse(path, why))
 }
 
-/// Returns the run of a folder; several runs of the same on the same become one, with the epochs of all.
+/// Returns the run of a folder; several runs of one workload on one system become one, with the epochs of all.
 fn whole(folder: &Path, quiet: bool) -> Result<Run, Failure> {
     let folders = runs_below(folder)?;
     if folders.is_empty() {
@@ -65,22 +63,17 @@ fn whole(folder: &Path, quiet: bool) -> Result<Run, Failure> {
     }
     let mut known: BTreeMap<String, (Run, PathBuf)> = BTreeMap::new();
     for at in &folders {
-        let texts = match texts(at) {
-            Ok(texts) => texts,
-            // A run whose files were not kept says no less about the others.
+        let read = |texts| mlperf::read(&texts).map_err(|error| refuse(at, error));
+        let run = match texts(at).and_then(read) {
+            Ok(run) => run,
+            // A run that cannot be read says nothing about the others.
             Err(why) if folders.len() > 1 => {
-                output::warn(quiet, &why.to_string());
+                output::warn(quiet, &format!("{why}; the other runs are used"));
                 continue;
             }
             Err(why) => return Err(why),
         };
-        let run = mlperf::read(&texts).map_err(|error| refuse(at, error))?;
-        let key = format!(
-            "{} of {} s on {} accelerators",
-            printable_line(&run.workload.name),
-            run.workload.step.mean(),
-            run.accelerators
-        );
+        let key = kind(&run);
         match known.get_mut(&key) {
             None => {
                 known.insert(key, (run, at.clone()));
@@ -105,6 +98,24 @@ fn whole(folder: &Path, quiet: bool) -> Result<Run, Failure> {
     }
     let only = known.into_values().next();
     only.map(|(run, _)| run).ok_or_else(|| refuse(folder, "none of its runs can be read"))
+}
+
+/// Returns what runs must have in common to be runs of one result, in words.
+fn kind(run: &Run) -> String {
+    let cores = run.cores.map_or(String::new(), |cores| format!(" of {cores} cores"));
+    let rules = match run.round {
+        Round::CountsFirst => "v1.0",
+        Round::LeavesOutFirst => "v2.0",
+    };
+    format!(
+        "{} of {} s a step, batch {}, {} files, on {} accelerators and {} hosts{cores}, by the rules of {rules}",
+        printable_line(&run.workload.name),
+        run.workload.step.mean(),
+        run.workload.batch,
+        run.workload.files,
+        run.accelerators,
+        run.hosts,
+    )
 }
 
 /// Returns the folders of runs at or below `folder`, in order of path.
@@ -158,7 +169,8 @@ fn texts(at: &Path) -> Result<RunTexts, Failure> {
         .iter()
         .find(|path| path.is_file())
         .map(|path| input::text_within(path, input::RECORDED))
-        .transpose()?;
+        .transpose()?
+        .filter(|text| !text.trim().is_empty());
     let output = |rank: u32| at.join(format!("{rank}_output.json"));
     let ranks = (0..MOST_RANKS).take_while(|rank| output(*rank).is_file());
     let outputs = ranks
@@ -191,10 +203,11 @@ impl Found {
         let first = run.first_bandwidth();
         let bandwidth = first.unwrap_or(0.0).max(steady);
         let explained = explain(run);
-        // The times of steps say whether ranks waited for batches; without them, first batches say how fast the storage is.
+        // The times of steps say whether ranks waited for batches; without them, the storage is taken to be the limit if first batches
+        // came as fast as all others.
         let is_full = match explained.waited {
             Some(points) => points > WAITED,
-            None => first.is_some() && steady > FULL * bandwidth,
+            None => first.is_some_and(|first| first.min(steady) > FULL * bandwidth),
         };
         // Where the storage has bandwidth to spare, a step takes what ranks do beside computing.
         let step = run.workload.step.mean();
@@ -224,7 +237,10 @@ impl Found {
 fn text(folder: &Path, run: &Run, found: &Found) -> String {
     let Run { accelerators, hosts, utilisation, .. } = run;
     let (low, high) = range(utilisation);
-    let epochs = utilisation.len();
+    let epochs = match utilisation.len() {
+        1 => "1 epoch".to_owned(),
+        more => format!("{more} epochs"),
+    };
     let rules = match run.round {
         Round::CountsFirst => "v1.0: samples per second count first steps",
         Round::LeavesOutFirst => "v2.0 and later: first steps count nowhere",
@@ -239,7 +255,9 @@ fn text(folder: &Path, run: &Run, found: &Found) -> String {
     });
     let hosts = if *hosts == 1 { "1 host".to_owned() } else { format!("{hosts} hosts") };
     let cores = run.cores.map_or(String::new(), |cores| format!(" of {cores} cores"));
-    let first = run.first_batch().map_or("not known".to_owned(), seconds);
+    let first = run.first_batch().map_or("not known".to_owned(), |first| {
+        format!("{}, mean over ranks and epochs", seconds(first))
+    });
     let came = run
         .first_bandwidth()
         .map_or(String::new(), |of| format!("; first batches came at {}", rate(of, "B")));
@@ -254,11 +272,11 @@ fn text(folder: &Path, run: &Run, found: &Found) -> String {
         false => format!("at least {}", rate(found.bandwidth, "B")),
     };
     format!(
-        "{}: {accelerators} accelerators on {hosts}{cores}, {epochs} epochs of {} steps\n\
+        "{}: {accelerators} accelerators on {hosts}{cores}, {epochs} of {} steps\n\
          rules                {rules}\n\
          utilisation          {} [{}, {}]\n\
          samples per second   {:.2}\n\
-         first batch          {first}, mean over ranks and epochs\n\
+         first batch          {first}\n\
          read                 {} in the steady state{came}\n\
          storage's bandwidth  {storage}\n{nics}\n\
          {} lacks {:.1} points, {}:\n{}\n\

@@ -47,9 +47,9 @@ fn of_storage(wanted: &cli::Published) -> Result<(), Failure> {
     if wanted.figure.is_some() {
         return Err(wrong("--figure draws results of training; leave out `--table storage`"));
     }
-    let all = match wanted.file.as_deref() {
-        None => StorageResults::parse("mlperf.toml", STORAGE),
-        Some(path) => StorageResults::parse(&shown(path), &input::toml(path)?),
+    let (name, all) = match wanted.file.as_deref() {
+        None => ("mlperf.toml".to_owned(), StorageResults::parse("mlperf.toml", STORAGE)),
+        Some(path) => (shown(path), StorageResults::parse(&shown(path), &input::toml(path)?)),
     };
     let all = all.map_err(wrong)?;
     if let Some(of) = &wanted.scenario {
@@ -60,7 +60,7 @@ fn of_storage(wanted: &cli::Published) -> Result<(), Failure> {
         })?;
         return output::stdout(text.as_bytes());
     }
-    let compared = storage::compare(&all);
+    let compared = storage::compare(&name, &all).map_err(wrong)?;
     match wanted.format {
         ReportFormat::Text => output::text(&published_storage::text(&compared)),
         ReportFormat::Json => {

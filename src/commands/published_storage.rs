@@ -105,15 +105,22 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
         )
     });
     format!(
-        "{rows}\n\nIn brackets the official figure; 90 % of results: by the errors of other submitters' results; accelerators: the most that reach the target of utilisation, in closed form, and those \
-         that were submitted.\n\n{means}\n\nErrors of samples per second of results that are in none of their own inputs, beside those of \
-         the workload's median\nutilisation for every result, and of min(1, bandwidth / demand). Off the target: more than {} points from \
-         it.\n{first}",
+        "{rows}\n\n\
+         predicted, official  samples per second, by the rules of the round\n\
+         90 % of results      where nine of ten results should lie, by the errors of other submitters' results\n\
+         utilisation          predicted, and in brackets the official one; so for the first batch\n\
+         accelerators         the most that reach the target of utilisation, in closed form, and in brackets those submitted\n\
+         use                  `held out` and `price list` judge predictions; the others give their system's bandwidth\n\n\
+         {means}\n\n\
+         mean, worst          errors of samples per second of results that judge predictions\n\
+         median utilisation   mean error of the median share of the fastest rate that other submitters reach\n\
+         bandwidth alone      mean error of min(1, bandwidth / demand)\n\
+         off the target       results more than {} points of utilisation from it\n{first}",
         number(100.0 * OFF)
     )
 }
 
-/// Returns the results that judge predictions, by workload and kind of round; and again those of v1.0 that lie off the target.
+/// Returns the results that judge predictions, by workload and round; and again those that lie off the target.
 fn groups<'c, 'p>(
     compared: &'c [StorageCompared<'p>],
 ) -> BTreeMap<String, Vec<&'c StorageCompared<'p>>> {
@@ -157,9 +164,10 @@ impl Errors {
     }
 }
 
-/// Returns the number of results whose first batches take long, and the median of the relative errors of their prediction.
+/// Returns the number of results that judge predictions and whose first batches take long, and the median of the relative errors of their prediction.
 fn first_batches(compared: &[StorageCompared<'_>]) -> Option<(usize, f64)> {
-    let long = compared.iter().filter_map(|one| Some((one, one.result.first_batch_later?)));
+    let judged = compared.iter().filter(|one| one.is_judged());
+    let long = judged.filter_map(|one| Some((one, one.result.first_batch_later?)));
     let long = long.filter(|(_, official)| *official >= LONG);
     let mut errors: Vec<f64> =
         long.map(|(one, official)| (one.first_batch / official - 1.0).abs()).collect();

@@ -3,7 +3,7 @@
 use super::content::Buffer;
 use super::state::{Item, State};
 use forebay_engine::Time;
-use forebay_metrics::{Polling, Segment, blame};
+use forebay_metrics::{Polling, Segment};
 
 impl State {
     /// Gets a batch for the next step of device `d`, or makes the device wait for one.
@@ -107,9 +107,9 @@ impl State {
         segments.extend(slept);
         let came = slept.map_or(now, |slept| slept.start);
         let workers = &self.workers;
-        blame(|w| &workers[w as usize].timeline, w, since, came, &mut segments);
+        let timeline = |w| &workers[w as usize].timeline;
         let first = &mut self.loaders[training.devices[d as usize].loader].first_batches;
-        first.charge(&mut segments);
+        first.blame(timeline, w, since, came, &mut segments);
         first.end_wait(now.since(since));
         segments.iter().for_each(|segment| training.steps.add_stall(*segment));
         let track = training.devices[d as usize].track;

@@ -89,6 +89,12 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
     }
     for job in &scenario.jobs {
         check_job(scenario, job)?;
+        if copies > 1 && job.launch.as_ref().is_some_and(|launch| launch.serial > 0.0) {
+            return refuse(format!(
+                "job copies are processes of their own in a live run, whose trainers take no turns, but the {copies} copies share a node: leave out `job.model.launch.serial` of `{}`",
+                job.name
+            ));
+        }
     }
     let threads: u64 = scenario.jobs.iter().map(threads).sum();
     if threads > MOST_THREADS {

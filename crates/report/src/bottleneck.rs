@@ -315,6 +315,9 @@ impl Context<'_> {
             Cause::Restart => "restarting the loader".to_owned(),
             Cause::FirstBatch => "the first batch of an epoch".to_owned(),
             Cause::Copy => "copies to the device".to_owned(),
+            Cause::Launch if self.takes_turns() => {
+                "the trainers' own work on the host, and the turns that they take there".to_owned()
+            }
             Cause::Launch => "the trainer's own work on cores".to_owned(),
             Cause::Communication => "communication that training does not hide".to_owned(),
             Cause::Bubble => "pipeline bubbles".to_owned(),
@@ -380,6 +383,9 @@ impl Context<'_> {
             Cause::Order => "unordered delivery or more workers help".into(),
             Cause::Restart => "keep workers alive between epochs".into(),
             Cause::FirstBatch => "longer epochs, fewer workers that read at once or a faster storage help".into(),
+            Cause::Launch if self.takes_turns() => {
+                "fewer trainers on a node, faster cores, larger batches or fewer launches a step help".into()
+            }
             Cause::Launch => "faster cores, larger batches or fewer launches a step help".into(),
             Cause::Copy => "a faster host link or smaller decoded samples help".into(),
             Cause::Communication if part == Some(Part::GpuMemory) && self.described.sums_gradients() => {
@@ -415,6 +421,11 @@ impl Context<'_> {
         let mut work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
         self.described.loader.generator.is_some()
             || work.any(|operation| matches!(operation, Operation::Delay(_)))
+    }
+
+    /// Whether the trainers of a node take turns in their work on the host.
+    fn takes_turns(&self) -> bool {
+        self.described.launch.as_ref().is_some_and(|launch| launch.serial > 0.0)
     }
 
     /// Returns the number of the loader's workers on each node, all stages together.

@@ -137,6 +137,9 @@ pub struct FirstBatch {
     pub rank: u64,
     /// Number of the step that trains on the batch.
     pub step: u64,
+    /// Number of steps of the epoch.
+    #[serde(default)]
+    pub steps: u64,
     /// Time for which the rank waited for the batch [s].
     pub seconds: f64,
 }

@@ -43,6 +43,9 @@ struct Row {
     path: String,
 }
 
+/// Steps of an epoch at most.
+const MOST_STEPS: u32 = 10_000_000;
+
 impl StorageResults {
     /// Reads and checks the text of a file; messages call it `name`.
     ///
@@ -105,12 +108,18 @@ impl Row {
             ("cores", self.cores, 100_000),
             ("workers", self.workers, 10_000),
             ("batch", self.batch, 1_000_000),
-            ("steps", self.steps, u32::MAX),
         ];
         for (key, value, most) in whole {
             if value == 0 || value > most {
                 return Err(format!("`{key}` is {value}; write a number from 1 to {most}"));
             }
+        }
+        // Utilisation needs a step beside the first.
+        if !(2..=MOST_STEPS).contains(&self.steps) {
+            return Err(format!(
+                "`steps` is {}; write a number from 2 to {MOST_STEPS}",
+                self.steps
+            ));
         }
         let measured = [
             ("step", self.step),

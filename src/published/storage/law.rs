@@ -142,7 +142,7 @@ pub fn fit(
 }
 
 /// Returns the samples per second of a result in closed form: a step takes the longer of computing with the work beside it, and of reading
-/// its bytes; in the rounds that count it, the first batch of an epoch is read beside those of all workers.
+/// its bytes; in the rounds that count it, the first batch of an epoch is read beside those that other workers read.
 pub(super) fn expected(
     of: &StorageResult,
     system: &System,
@@ -152,7 +152,7 @@ pub(super) fn expected(
     let slowest = beside.slowest(of.ranks, of.hosts, of.cores);
     let step = (of.step + slowest).max(of.bytes_of_step() / bandwidth);
     let first = match StorageResult::counts_first(&system.round) {
-        true => of.bytes_of_step() * f64::from(of.workers) / bandwidth,
+        true => of.bytes_of_step() * f64::from(of.first_batches()) / bandwidth,
         false => 0.0,
     };
     let steps = f64::from(of.steps);

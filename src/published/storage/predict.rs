@@ -3,12 +3,12 @@
 use super::law::{expected, fit};
 use super::{StorageResult, StorageResults, StorageRole, System, target};
 use crate::import::dlio::Beside;
+use crate::published::PublishedError;
 use crate::report::{JobReport, summarise};
 use crate::scenario::ScenarioFile;
 use crate::sim::{self, Options};
 use crate::stats::quantile;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Steps that are simulated at least, and for each worker of a loader.
@@ -34,13 +34,13 @@ pub struct StorageCompared<'p> {
     /// Predicted samples per second, by the round's definition.
     pub samples_per_second: f64,
     /// Interval of samples per second in which nine of ten results should lie, by the errors of other submitters' results of the workload;
-    /// `None` if there are none.
+    /// `None` if there are none. Those errors are of predictions whose fits use results of this submitter.
     pub interval90: Option<[f64; 2]>,
     /// Predicted accelerator utilisation, by the round's definition.
     pub utilisation: f64,
     /// Predicted mean time until a rank's first batch [s].
     pub first_batch: f64,
-    /// Samples per second of the workload's median utilisation, which knows nothing of the system.
+    /// Samples per second at the median share of the fastest possible rate that other submitters reach with the workload.
     pub constant: f64,
     /// Samples per second that the bandwidth alone allows.
     pub bandwidth_only: f64,
@@ -64,16 +64,13 @@ impl StorageCompared<'_> {
 
 /// Returns all results with their predictions, in the order of the file. What ranks do beside computing is fitted without the systems of
 /// the result's submitter.
-#[must_use]
-pub fn compare(all: &StorageResults) -> Vec<StorageCompared<'_>> {
-    let mut medians: BTreeMap<(bool, &str), Vec<f64>> = BTreeMap::new();
-    for system in &all.systems {
-        for of in &system.results {
-            let key = (StorageResult::counts_first(&system.round), of.workload.as_str());
-            medians.entry(key).or_default().push(of.utilisation);
-        }
-    }
-    medians.values_mut().for_each(|of| of.sort_by(f64::total_cmp));
+///
+/// # Errors
+/// If a result cannot be simulated; the error names its line, and calls the file `name`.
+pub fn compare<'p>(
+    name: &str,
+    all: &'p StorageResults,
+) -> Result<Vec<StorageCompared<'p>>, PublishedError> {
     let rows = all.systems.iter().flat_map(|system| {
         let (bandwidth, roles) = system.bandwidth();
         system.results.iter().zip(roles).map(move |(of, role)| (system, of, role, bandwidth))
@@ -82,10 +79,9 @@ pub fn compare(all: &StorageResults) -> Vec<StorageCompared<'_>> {
     let compared = rows.par_iter().map(|(system, of, role, bandwidth)| {
         let law = fit(all, &system.round, &of.workload, Some(&system.submitter));
         let beside = law.map_or_else(Beside::default, |law| law.beside);
-        let key = (StorageResult::counts_first(&system.round), of.workload.as_str());
-        let median = medians.get(&key).and_then(|of| quantile(of, 0.5)).unwrap_or(1.0);
-        let simulated = simulate(system, of, *bandwidth, &beside)?;
-        Some(StorageCompared {
+        let simulated = simulate(system, of, *bandwidth, &beside)
+            .map_err(|what| PublishedError { file: name.to_owned(), line: of.line, what })?;
+        Ok(StorageCompared {
             system,
             result: of,
             role: *role,
@@ -95,16 +91,29 @@ pub fn compare(all: &StorageResults) -> Vec<StorageCompared<'_>> {
             interval90: None,
             utilisation: simulated.utilisation,
             first_batch: simulated.first_batch,
-            constant: median * of.fastest(),
+            constant: usual_share(all, system, &of.workload) * of.fastest(),
             bandwidth_only: of.fastest().min(bandwidth / of.sample_size),
             accelerators: most_accelerators(system, of, &beside, *bandwidth),
         })
     });
-    let mut compared: Vec<StorageCompared<'_>> =
-        compared.collect::<Vec<_>>().into_iter().flatten().collect();
+    let mut compared: Vec<StorageCompared<'_>> = compared.collect::<Result<_, _>>()?;
     let intervals: Vec<_> = compared.iter().map(|one| interval(one, &compared)).collect();
     compared.iter_mut().zip(intervals).for_each(|(one, interval)| one.interval90 = interval);
-    compared
+    Ok(compared)
+}
+
+/// Returns the median of the shares of the fastest possible rate that results of a workload reach in rounds like that of `system`, without
+/// those of its submitter; 1 if there are none.
+fn usual_share(all: &StorageResults, system: &System, workload: &str) -> f64 {
+    let others = all.systems.iter().filter(|other| {
+        other.submitter != system.submitter
+            && StorageResult::counts_first(&other.round)
+                == StorageResult::counts_first(&system.round)
+    });
+    let of = others.flat_map(|other| &other.results).filter(|of| of.workload == workload);
+    let mut shares: Vec<f64> = of.map(|of| of.samples_per_second / of.fastest()).collect();
+    shares.sort_by(f64::total_cmp);
+    quantile(&shares, 0.5).unwrap_or(1.0)
 }
 
 /// Returns the interval of a prediction that the errors of other submitters' results of its workload give, those of the same kind of rounds if
@@ -124,7 +133,11 @@ fn interval(of: &StorageCompared<'_>, all: &[StorageCompared<'_>]) -> Option<[f6
     let alike = errors(true);
     let errors = if alike.is_empty() { errors(false) } else { alike };
     let most = quantile(&errors, 0.9)?;
-    let high = (of.samples_per_second / (1.0 - most)).min(of.result.fastest());
+    // An error of 1 and more leaves the result open above.
+    let high = match most < 1.0 {
+        true => (of.samples_per_second / (1.0 - most)).min(of.result.fastest()),
+        false => of.result.fastest(),
+    };
     Some([of.samples_per_second / (1.0 + most), high])
 }
 
@@ -134,7 +147,7 @@ fn most_accelerators(system: &System, of: &StorageResult, beside: &Beside, bandw
         let more = StorageResult { ranks, hosts: of.hosts.min(ranks), ..of.clone() };
         expected(&more, system, beside, bandwidth) >= target(&of.workload) * more.fastest()
     };
-    let (mut low, mut high) = (0, 8 * of.ranks.max(8));
+    let (mut low, mut high) = (0, of.ranks.max(8).saturating_mul(8));
     while low < high {
         let middle = (low + high).div_ceil(2);
         if reaches(middle) { low = middle } else { high = middle - 1 }
@@ -155,19 +168,26 @@ fn simulate(
     of: &StorageResult,
     bandwidth: f64,
     beside: &Beside,
-) -> Option<Simulated> {
+) -> Result<Simulated, String> {
     let text = scenario(system, of, bandwidth, beside);
-    let scenario = ScenarioFile::parse(&system.name, text).ok()?.resolve(&[]).ok()?;
+    let parsed = ScenarioFile::parse(&system.name, text).and_then(|file| file.resolve(&[]));
+    let scenario = parsed.map_err(|problems| {
+        format!("the result cannot be simulated: {problems}; correct its numbers")
+    })?;
     let outcome = sim::run(&scenario, 0, &Options::default());
     let report = summarise(&scenario, &[outcome], 0.0);
-    let JobReport { figures, epoch_starts, .. } = report.jobs.first()?;
-    let (starts, step) = (epoch_starts.as_ref()?, figures.step_time.mean?);
-    let first_batch = starts.first_batch.mean?;
+    let known = report.jobs.first().and_then(|JobReport { figures, epoch_starts, .. }| {
+        let starts = epoch_starts.as_ref()?;
+        Some((figures.step_time.mean?, starts.first_batch.mean?, starts.first_step.mean?))
+    });
+    let Some((step, first_batch, first_step)) = known else {
+        return Err("the result cannot be simulated: no step ends; correct its numbers".to_owned());
+    };
     let later = f64::from(of.steps) - 1.0;
-    let whole = starts.first_step.mean? + later * step;
+    let whole = first_step + later * step;
     let samples = f64::from(of.ranks) * f64::from(of.batch);
     let counts_first = StorageResult::counts_first(&system.round);
-    Some(Simulated {
+    Ok(Simulated {
         samples_per_second: match counts_first {
             true => samples * f64::from(of.steps) / whole,
             false => samples / step,
@@ -184,7 +204,7 @@ fn simulate(
 /// how many records it has does not matter.
 #[must_use]
 pub fn scenario(system: &System, of: &StorageResult, bandwidth: f64, beside: &Beside) -> String {
-    let pytorch = matches!(of.workload.as_str(), "unet3d" | "retinanet" | "flux");
+    let pytorch = of.is_pytorch();
     let (batch, size) = match pytorch {
         true => (of.batch, of.sample_size),
         false => (1, of.sample_size * f64::from(of.batch)),
@@ -238,7 +258,7 @@ pub fn scenario(system: &System, of: &StorageResult, bandwidth: f64, beside: &Be
         of.hosts,
         of.cores,
         of.ranks.div_ceil(of.hosts),
-        u64::from(of.steps.max(steps)) * u64::from(of.ranks) * u64::from(batch),
+        u64::from(of.steps.max(steps)).saturating_mul(of.ranks.into()).saturating_mul(batch.into()),
         of.hosts,
         of.step,
         beside.launch(),
@@ -248,7 +268,8 @@ pub fn scenario(system: &System, of: &StorageResult, bandwidth: f64, beside: &Be
 
 /// Returns the number of steps to simulate, of batches of `batch` samples: all of an epoch, if they are not too many.
 fn steps(of: &StorageResult, batch: u32) -> u32 {
-    let samples = u64::from(of.ranks) * u64::from(batch) * u64::from(of.steps);
+    let samples =
+        u64::from(of.ranks).saturating_mul(u64::from(batch)).saturating_mul(of.steps.into());
     if samples <= MOST_SAMPLES { of.steps.max(3) } else { STEPS.max(STEPS_OF_WORKER * of.workers) }
 }
 

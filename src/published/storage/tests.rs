@@ -31,10 +31,11 @@ fn the_imports_defaults_agree_with_a_fit_to_all_results() {
         ("v1.0", "resnet50", 0.224),
         ("v1.0", "cosmoflow", 3.5e-3),
     ] {
-        let (usual, _) = crate::import::dlio::beside(workload, step).expect("constants");
-        let fitted = fit(&all, round, workload, None).expect("results").beside;
+        let (usual, source) = crate::import::dlio::beside(workload, step).expect("constants");
+        let law = fit(&all, round, workload, None).expect("results");
+        assert!(source.starts_with(&format!("{} official results", law.results)), "{source}");
         for (ranks, hosts) in [(1, 1), (10, 1), (24, 3)] {
-            let [usual, fitted] = [usual, fitted].map(|of| of.slowest(ranks, hosts, 64));
+            let [usual, fitted] = [usual, law.beside].map(|of| of.slowest(ranks, hosts, 64));
             let points = 100.0 * (usual - fitted) / step;
             assert!(points.abs() < 0.5, "{workload} {round}, {ranks} ranks: {usual} {fitted}");
         }

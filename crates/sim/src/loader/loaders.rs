@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
 
 use forebay_engine::Time;
-use forebay_metrics::{Activity, NOBODY, Segment, blame};
+use forebay_metrics::{Activity, NOBODY, Segment};
 
 use super::loader_run::{LoaderRun, Waiter};
 use super::prefetch::Reader;
@@ -349,8 +349,6 @@ impl Loaders {
         causes: &mut Vec<Segment>,
     ) {
         let timeline = |w| &self.workers[WorkerId::new(w)].timeline;
-        let begun = causes.len();
-        blame(timeline, w.number(), since, until, causes);
-        self.loaders[l].first_batches.charge(&mut causes[begun..]);
+        self.loaders[l].first_batches.blame(timeline, w.number(), since, until, causes);
     }
 }

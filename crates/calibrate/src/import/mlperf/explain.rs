@@ -3,6 +3,12 @@
 use super::run::{RankSteps, Round, Run, mean};
 use crate::import::dlio::beside;
 
+/// Ranks whose steps are read at most.
+pub const MOST_RANKS: u32 = 1024;
+
+/// Points of utilisation by which parts may exceed what is lacking, because figures are printed rounded.
+const ROUNDED: f64 = 0.1;
+
 /// A part of the time that a run's utilisation lacks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
@@ -33,30 +39,36 @@ pub fn explain(run: &Run) -> Explained {
         run.steps.iter().filter_map(|ranks| of_epoch(run, ranks)).collect();
     let utilisation = mean(&run.utilisation);
     let lacks = 100.0 * (1.0 - utilisation);
-    let mut waited = None;
-    let (mut parts, basis) = match of_steps.is_empty() {
-        false => {
-            let [first, handing, storage] = [0, 1, 2]
-                .map(|index| mean(&of_steps.iter().map(|of| of[index]).collect::<Vec<_>>()));
-            waited = Some(storage);
-            // What is left lies between the end of computing and the next step.
-            let barrier = (lacks - first - handing - storage).max(0.0);
-            let parts = vec![
-                Part { what: "waiting for the slowest first batch", points: first },
-                Part { what: "taking batches from the loader", points: handing },
-                Part { what: "waiting for batches", points: storage },
-                Part { what: "barrier and bookkeeping between steps", points: barrier },
-            ];
-            (parts, "by the times of each rank's steps".to_owned())
-        }
-        true => by_others(run, lacks),
+    let [first, handing, storage] =
+        [0, 1, 2].map(|index| mean(&of_steps.iter().map(|of| of[index]).collect::<Vec<_>>()));
+    // What is left lies between the end of computing and the next step.
+    let rest = lacks - first - handing - storage;
+    if of_steps.is_empty() || rest < -ROUNDED {
+        let (mut parts, basis) = by_others(run, lacks);
+        parts.sort_by(|a, b| b.points.total_cmp(&a.points));
+        return Explained { utilisation, parts, waited: None, basis };
+    }
+    let mut parts = vec![
+        Part { what: "waiting for the slowest rank's first batch", points: first },
+        Part { what: "taking batches from the loader", points: handing },
+        Part { what: "waiting for batches", points: storage },
+        Part { what: "barrier and bookkeeping between steps", points: rest.max(0.0) },
+    ];
+    let of_all = "from the times of each rank's steps";
+    let basis = match run.accelerators > MOST_RANKS {
+        true => format!("{of_all}, the first {MOST_RANKS} of {} ranks", run.accelerators),
+        false => of_all.to_owned(),
     };
     parts.sort_by(|a, b| b.points.total_cmp(&a.points));
-    Explained { utilisation, parts, waited, basis }
+    Explained { utilisation, parts, waited: Some(storage), basis }
 }
 
-/// Returns three parts of an epoch in points of utilisation: waiting for the slowest first batch, taking batches, and waiting for them.
+/// Returns three parts of an epoch in points of utilisation: waiting for the slowest rank's first batch, taking batches, and waiting for
+/// them. `None` if the steps of ranks are missing.
 fn of_epoch(run: &Run, ranks: &[RankSteps]) -> Option<[f64; 3]> {
+    if ranks.len() < run.accelerators.min(MOST_RANKS) as usize {
+        return None;
+    }
     let firsts: Vec<f64> = ranks.iter().filter_map(|of| of.process.first().copied()).collect();
     let first = mean(&firsts);
     let slowest = firsts.iter().copied().fold(0.0, f64::max);
@@ -80,28 +92,27 @@ fn of_epoch(run: &Run, ranks: &[RankSteps]) -> Option<[f64; 3]> {
     Some([barrier, handing, waited].map(|seconds| 100.0 * seconds / whole))
 }
 
+const KEEP: &str = "keep N_output.json of each rank to see the times of its steps";
+
 /// Returns the parts of a run without its ranks' steps: what ranks do beside computing on other systems, and the rest.
 fn by_others(run: &Run, lacks: f64) -> (Vec<Part>, String) {
     let step = run.workload.step.mean();
     let known = beside(&run.workload.name, step);
     let Some((beside, source)) = known else {
         let parts = vec![Part { what: "storage, host and barrier together", points: lacks }];
-        return (
-            parts,
-            "of which the summary alone tells no more; N_output.json of each rank would".to_owned(),
-        );
+        return (parts, format!("and the summary does not say where they go; {KEEP}"));
     };
     let slowest = beside.slowest(run.accelerators, run.hosts, run.cores.unwrap_or(64));
     let usual = (100.0 * slowest / run.steady_step()).min(lacks);
     let rest = match run.round {
-        Round::CountsFirst => "storage, and waiting for the slowest first batch",
+        Round::CountsFirst => "storage, and waiting for the slowest rank's first batch",
         Round::LeavesOutFirst => "storage",
     };
     let parts = vec![
-        Part { what: "host and barrier, as on other systems", points: usual },
+        Part { what: "host and barrier, as in other submitters' results", points: usual },
         Part { what: rest, points: lacks - usual },
     ];
-    (parts, format!("estimated from {source}; N_output.json of each rank would tell"))
+    (parts, format!("estimated from {source}; {KEEP}"))
 }
 
 #[cfg(test)]
@@ -160,7 +171,7 @@ mod tests {
                 .expect(what)
         };
         let whole = 9.0 / mean(&run.utilisation);
-        assert!((points("slowest first batch") - 100.0 / whole).abs() < 0.1, "{found:?}");
+        assert!((points("slowest rank's first batch") - 100.0 / whole).abs() < 0.1, "{found:?}");
         assert!((points("taking batches") - 100.0 * 1.0 / whole).abs() < 1.0, "{found:?}");
         assert!((points("waiting for batches") - 100.0 * 1.9 / whole).abs() < 1.0, "{found:?}");
         let sum: f64 = found.parts.iter().map(|part| part.points).sum();
@@ -178,6 +189,27 @@ mod tests {
     }
 
     #[test]
+    fn steps_of_some_ranks_or_longer_than_the_epoch_explain_nothing() {
+        for change in [(|of: &mut RunTexts| drop(of.outputs.pop())) as fn(&mut RunTexts), |of| {
+            of.outputs[0] = of.outputs[0].replace("0.1", "0.9")
+        }] {
+            let mut texts = texts();
+            change(&mut texts);
+            let found = explain(&read(&texts).expect("a run"));
+            assert_eq!((found.parts.len(), found.waited), (2, None), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn epochs_keep_their_own_durations() {
+        let mut texts = texts();
+        texts.summary = texts.summary.replace("_per_second\": [", "_per_second\": [2, ");
+        texts.summary = texts.summary.replace("_percentage\": [", "_percentage\": [50, ");
+        texts.epochs = Some("{\"2\": {\"block1\": {\"duration\": \"17.4\"}}}".to_owned());
+        assert_eq!(read(&texts).expect("a run").durations, [None, Some(17.4)]);
+    }
+
+    #[test]
     fn the_first_batch_lies_between_the_two_figures_of_the_first_round() {
         let run = read(&texts()).expect("a run");
         // Half of 2 and 4 s, up to the mean of the ranks' utilisations.
@@ -186,6 +218,12 @@ mod tests {
 
     #[test]
     fn hostile_folders_are_refused_with_the_file_and_the_key() {
+        let changed = |from: &'static str, to: &'static str| {
+            move |of: &mut RunTexts| {
+                assert!(of.outputs[0].contains(from));
+                of.outputs[0] = of.outputs[0].replacen(from, to, 1);
+            }
+        };
         let refused = |change: &dyn Fn(&mut RunTexts)| {
             let mut texts = texts();
             change(&mut texts);
@@ -214,6 +252,18 @@ mod tests {
         );
         assert!(
             refused(&|of| of.outputs[1] = "{\"1\": {}}".into()).contains("1_output.json: epoch 1")
+        );
+        assert!(
+            refused(&changed("[2.0", "[-2.0"))
+                .contains("0_output.json: epoch 1 has -2.0 in `load`")
+        );
+        assert!(refused(&changed("[2.0", "[1e300")).contains("from 0 to"));
+        assert!(
+            refused(&|of| {
+                of.configuration[0] =
+                    of.configuration[0].replace("num_files_train: 40", "num_files_train: 4");
+            })
+            .contains("less than two steps of 2 samples on each of 2 accelerators")
         );
         assert!(refused(&|of| of.configuration.clear()).contains("configuration"));
     }

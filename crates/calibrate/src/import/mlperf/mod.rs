@@ -7,6 +7,6 @@ mod explain;
 mod run;
 mod system;
 
-pub use explain::{Explained, Part, explain};
+pub use explain::{Explained, MOST_RANKS, Part, explain};
 pub use run::{MlperfError, Round, Run, RunTexts, read};
 pub use system::{ClientHost, client_host};

@@ -2,6 +2,7 @@
 
 use crate::import::dlio::{self, Workload};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Why a folder of results cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -67,8 +68,8 @@ pub struct Run {
     pub utilisation: Vec<f64>,
     /// Samples per second of each epoch.
     pub samples_per_second: Vec<f64>,
-    /// Duration of the steps of each epoch [s]; empty if the run does not say.
-    pub durations: Vec<f64>,
+    /// Duration of the steps of each epoch [s]; `None` where the run does not say.
+    pub durations: Vec<Option<f64>>,
     /// Definitions of these figures.
     pub round: Round,
     /// The workload.
@@ -104,15 +105,12 @@ impl Run {
     #[must_use]
     pub fn first_batch(&self) -> Option<f64> {
         let steps = self.steps_of_epoch() as f64;
-        if steps < 2.0 {
-            return None;
-        }
         let compute = self.workload.step.mean();
         let of = |epoch: usize| -> Option<f64> {
             let batch = f64::from(self.accelerators) * self.workload.batch as f64;
             let whole = match self.round {
                 Round::CountsFirst => steps * batch / self.samples_per_second.get(epoch)?,
-                Round::LeavesOutFirst => *self.durations.get(epoch)?,
+                Round::LeavesOutFirst => (*self.durations.get(epoch)?)?,
             };
             Some(
                 (whole - (steps - 1.0) * compute / self.utilisation.get(epoch)? - compute).max(0.0),
@@ -129,14 +127,15 @@ impl Run {
         batch * self.workload.sample_size / self.steady_step()
     }
 
-    /// Returns the bandwidth at which the first batches of an epoch came, if they took long enough to tell [B/s]: the workers of all ranks
-    /// make a batch each, all at once.
+    /// Returns the bandwidth at which the first batches of an epoch came, if they took long enough to tell [B/s]: all ranks read at once,
+    /// a batch for each of PyTorch's workers, and one batch for all of TensorFlow's threads.
     #[must_use]
     pub fn first_bandwidth(&self) -> Option<f64> {
         let first = self.first_batch().filter(|first| *first > 1.0)?;
-        let Workload { read_threads, batch, sample_size, .. } = self.workload;
-        let workers = f64::from(self.accelerators) * read_threads.max(1) as f64;
-        Some(workers * batch as f64 * sample_size / first)
+        let Workload { pytorch, read_threads, batch, sample_size, .. } = self.workload;
+        let batches = if pytorch { read_threads.max(1) } else { 1 };
+        let all = f64::from(self.accelerators) * batches as f64;
+        Some(all * batch as f64 * sample_size / first)
     }
 }
 
@@ -156,11 +155,13 @@ pub fn read(texts: &RunTexts) -> Result<Run, MlperfError> {
         let what = "the run writes checkpoints and trains nothing; import its configuration with `import dlio`";
         return Err(file("config.yaml")(what.to_owned()));
     }
+    let epochs = summary.utilisation.len();
     let durations = match &texts.epochs {
-        None => Vec::new(),
+        None => vec![None; epochs],
         Some(text) => {
             let name = "per_epoch_stats.json";
-            durations(&parsed(text).map_err(file(name))?).map_err(file(name))?
+            let all = durations(&parsed(text).map_err(file(name))?).map_err(file(name))?;
+            (1..).take(epochs).map(|epoch| all.get(&epoch).copied()).collect()
         }
     };
     let mut steps: Vec<Vec<RankSteps>> = Vec::new();
@@ -184,6 +185,14 @@ pub fn read(texts: &RunTexts) -> Result<Run, MlperfError> {
         workload,
         steps,
     };
+    let steps = run.steps_of_epoch();
+    if steps < 2 {
+        return Err(file("config.yaml")(format!(
+            "an epoch has {} samples, which is less than two steps of {} samples on each of {accelerators} accelerators: there is no steady state to read",
+            run.workload.files.saturating_mul(run.workload.samples_per_file),
+            run.workload.batch
+        )));
+    }
     run.round = run.definitions();
     Ok(run)
 }
@@ -200,11 +209,12 @@ impl Run {
             * self.workload.batch as f64
             / mean(&self.samples_per_second);
         // The duration of an epoch decides where it is known.
-        match self.durations.is_empty() {
-            false if (mean(&self.durations) / whole - 1.0).abs() < SAME => Round::CountsFirst,
-            false => Round::LeavesOutFirst,
-            true if (share - mean(&self.utilisation)).abs() < SAME => Round::LeavesOutFirst,
-            true => Round::CountsFirst,
+        let durations: Option<Vec<f64>> = self.durations.iter().copied().collect();
+        match durations {
+            Some(of) if (mean(&of) / whole - 1.0).abs() < SAME => Round::CountsFirst,
+            Some(_) => Round::LeavesOutFirst,
+            None if (share - mean(&self.utilisation)).abs() < SAME => Round::LeavesOutFirst,
+            None => Round::CountsFirst,
         }
     }
 }
@@ -287,10 +297,10 @@ fn per_host(of: &Value, key: &str, hosts: u32) -> Option<f64> {
     (sum > 0.0 && sum.is_finite()).then_some(sum / hosts)
 }
 
-/// Returns the duration of the training block of each epoch [s].
-fn durations(of: &Value) -> Result<Vec<f64>, String> {
+/// Returns the duration of the training block of each epoch, by its number from 1 [s].
+fn durations(of: &Value) -> Result<BTreeMap<u64, f64>, String> {
     let all = of.as_object().ok_or("not a table of epochs")?;
-    let mut epochs: Vec<(u64, f64)> = Vec::new();
+    let mut epochs = BTreeMap::new();
     for (name, epoch) in all {
         let Some(number) = name.parse::<u64>().ok() else { continue };
         let duration = epoch.get("block1").and_then(|block| block.get("duration"));
@@ -299,14 +309,14 @@ fn durations(of: &Value) -> Result<Vec<f64>, String> {
             other => other.as_f64(),
         });
         let seconds = seconds.filter(|seconds| *seconds > 0.0 && seconds.is_finite());
-        epochs.push((
-            number,
-            seconds.ok_or_else(|| format!("epoch {name} has no `block1.duration`"))?,
-        ));
+        let none = || format!("epoch {name} has no `block1.duration` above 0");
+        epochs.insert(number, seconds.ok_or_else(none)?);
     }
-    epochs.sort_by_key(|epoch| epoch.0);
-    Ok(epochs.into_iter().map(|epoch| epoch.1).collect())
+    Ok(epochs)
 }
+
+/// Time of a step at most [s].
+const LONGEST: f64 = 1e6;
 
 /// Returns the steps of a rank in each epoch.
 fn rank_steps(of: &Value) -> Result<Vec<RankSteps>, String> {
@@ -314,12 +324,17 @@ fn rank_steps(of: &Value) -> Result<Vec<RankSteps>, String> {
     let mut epochs: Vec<(u64, RankSteps)> = Vec::new();
     for (name, epoch) in all {
         let Some(number) = name.parse::<u64>().ok() else { continue };
-        let list = |key: &str| -> Vec<f64> {
+        let list = |key: &str| -> Result<Vec<f64>, String> {
             let block = epoch.get(key).and_then(|of| of.get("block1")).and_then(Value::as_array);
-            block.into_iter().flatten().filter_map(Value::as_f64).collect()
+            let seconds = |of: &Value| {
+                of.as_f64().filter(|seconds| (0.0..=LONGEST).contains(seconds)).ok_or_else(|| {
+                    format!("epoch {name} has {of} in `{key}`; a step takes from 0 to {LONGEST} s")
+                })
+            };
+            block.into_iter().flatten().map(seconds).collect()
         };
         let steps =
-            RankSteps { load: list("load"), process: list("proc"), compute: list("compute") };
+            RankSteps { load: list("load")?, process: list("proc")?, compute: list("compute")? };
         let number_of_steps = steps.process.len();
         if number_of_steps == 0 || steps.load.len() != number_of_steps {
             return Err(format!("epoch {name} lacks `load` or `proc` of its steps"));

@@ -86,12 +86,16 @@ impl Builder<'_> {
         if let Some(most) = writer {
             model.per_stream = storage.writes.per_stream.unwrap_or(model.per_stream).min(most);
         }
+        let apart = storage.writes.per_client.filter(|_| writes);
+        if let Client::Server { .. } = client {
+            // A server is a client of one stream.
+            model.per_stream = model.per_stream.min(apart.unwrap_or(storage.path.per_client));
+        }
         let used = if writes { backend.write } else { backend.link.map(whole) };
         let mut route: Vec<Use> = used.into_iter().collect();
         if let Client::Server { nic, .. } = client {
             route.extend(nic.map(whole));
         } else if model.remote && client != Client::Background {
-            let apart = storage.writes.per_client.filter(|_| writes);
             let link = match apart {
                 Some(most) => self.client_link((index, Part::ClientWrites), most),
                 None => self.client_link((index, Part::Client), model.path.per_client),
