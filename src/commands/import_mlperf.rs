@@ -92,8 +92,12 @@ fn whole(folder: &Path, quiet: bool) -> Result<Run, Failure> {
             .take(5)
             .map(|(key, (_, at))| format!("{key} in {}", input::name(at)))
             .collect();
-        let what =
-            format!("it has {} results; name the folder of one: {}", known.len(), list.join("; "));
+        let more = if known.len() > 5 { "; …" } else { "" };
+        let what = format!(
+            "it has {} results; name the folder of one: {}{more}",
+            known.len(),
+            list.join("; ")
+        );
         return Err(refuse(folder, what));
     }
     let only = known.into_values().next();
@@ -103,19 +107,24 @@ fn whole(folder: &Path, quiet: bool) -> Result<Run, Failure> {
 /// Returns what runs must have in common to be runs of one result, in words.
 fn kind(run: &Run) -> String {
     let cores = run.cores.map_or(String::new(), |cores| format!(" of {cores} cores"));
+    let hosts = number_of_hosts(run.hosts);
     let rules = match run.round {
         Round::CountsFirst => "v1.0",
         Round::LeavesOutFirst => "v2.0",
     };
     format!(
-        "{} of {} s a step, batch {}, {} files, on {} accelerators and {} hosts{cores}, by the rules of {rules}",
+        "{} of {} s a step, batch {}, {} files, {} read threads, on {} accelerators and {hosts}{cores}, by the rules of {rules}",
         printable_line(&run.workload.name),
         run.workload.step.mean(),
         run.workload.batch,
         run.workload.files,
+        run.workload.read_threads,
         run.accelerators,
-        run.hosts,
     )
+}
+
+fn number_of_hosts(hosts: u32) -> String {
+    if hosts == 1 { "1 host".to_owned() } else { format!("{hosts} hosts") }
 }
 
 /// Returns the folders of runs at or below `folder`, in order of path.
@@ -137,7 +146,10 @@ fn runs_below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
         }
         let entries = match std::fs::read_dir(&at) {
             Ok(entries) => entries,
-            Err(error) if depth == 0 => return Err(refuse(folder, error)),
+            Err(error) if depth == 0 => {
+                let what = format!("{error}; name the folder of a run, which has `summary.json`");
+                return Err(refuse(folder, what));
+            }
             Err(_) => continue,
         };
         for entry in entries.flatten() {
@@ -253,7 +265,7 @@ fn text(folder: &Path, run: &Run, found: &Found) -> String {
             share(8.0 * each / nic)
         )
     });
-    let hosts = if *hosts == 1 { "1 host".to_owned() } else { format!("{hosts} hosts") };
+    let hosts = number_of_hosts(*hosts);
     let cores = run.cores.map_or(String::new(), |cores| format!(" of {cores} cores"));
     let first = run.first_batch().map_or("not known".to_owned(), |first| {
         format!("{}, mean over ranks and epochs", seconds(first))
@@ -318,14 +330,19 @@ fn as_json(run: &Run, found: &Found) -> serde_json::Value {
     })
 }
 
-/// Returns a row for `validate --measured`: the steady state, which scenarios report too.
+/// Returns a row for `validate --measured`: all steps but the first of the run, as the report of the scenario counts them, with the first
+/// batches of later epochs where the run tells how long they took.
 fn row(run: &Run) -> Result<String, Failure> {
-    let step = run.steady_step();
+    let steps = run.steps_of_epoch();
+    let first = run.first_batch().map_or(run.steady_step(), |of| of + run.workload.step.mean());
+    let epochs = run.workload.epochs.max(1) as f64;
+    let later = epochs * (steps as f64 - 1.0);
+    let step = ((epochs - 1.0) * first + later * run.steady_step()) / (epochs - 1.0 + later);
     let batch = f64::from(run.accelerators) * run.workload.batch as f64;
     csv_row(&[
         ("name", printable_line(&run.workload.name)),
         ("use", "check".to_owned()),
-        ("steps", run.steps_of_epoch().to_string()),
+        ("steps", steps.to_string()),
         ("samples_per_second", (batch / step).to_string()),
         ("step_time", step.to_string()),
         ("stall", (1.0 - run.workload.step.mean() / step).to_string()),

@@ -82,7 +82,7 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
         "mean",
         "worst",
         "within interval",
-        "median utilisation",
+        "others' median",
         "bandwidth alone",
     ]);
     for (name, of) in groups(compared) {
@@ -113,7 +113,7 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
          use                  `held out` and `price list` judge predictions; the others give their system's bandwidth\n\n\
          {means}\n\n\
          mean, worst          errors of samples per second of results that judge predictions\n\
-         median utilisation   mean error of the median share of the fastest rate that other submitters reach\n\
+         others' median       mean error of the median share of the fastest rate that other submitters reach\n\
          bandwidth alone      mean error of min(1, bandwidth / demand)\n\
          off the target       results more than {} points of utilisation from it\n{first}",
         number(100.0 * OFF)
@@ -185,7 +185,7 @@ pub(super) fn as_json(compared: &[StorageCompared<'_>]) -> serde_json::Value {
             "launch": { "work": one.beside.work, "threads": one.beside.threads, "varying": one.beside.varying,
                         "serial": one.beside.serial },
             "samples_per_second": { "predicted": one.samples_per_second, "official": of.samples_per_second,
-                                    "relative_error": one.relative_error(), "interval90": one.interval90, "by_median_utilisation": one.constant,
+                                    "relative_error": one.relative_error(), "interval90": one.interval90, "by_others_median": one.constant,
                                     "by_bandwidth_alone": one.bandwidth_only },
             "utilisation": { "predicted": one.utilisation, "official": of.utilisation },
             "first_batch": { "predicted": one.first_batch, "official": of.first_batch, "official_of_later_epochs": of.first_batch_later },
@@ -196,7 +196,7 @@ pub(super) fn as_json(compared: &[StorageCompared<'_>]) -> serde_json::Value {
         let errors = Errors::of(&all);
         let of = json!({
             "results": all.len(), "mean_error": errors.own[0], "worst_error": errors.own[1], "within_interval": errors.within,
-            "mean_error_of_median_utilisation": errors.constant, "mean_error_of_bandwidth_alone": errors.bandwidth,
+            "mean_error_of_others_median": errors.constant, "mean_error_of_bandwidth_alone": errors.bandwidth,
         });
         (name, of)
     };

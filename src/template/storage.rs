@@ -164,7 +164,7 @@ pub(super) fn dataset(name: &str, tokens: u64) -> Data {
         },
         "mnist" => files(60_000, 784.0, "\"784 B\"", "20 us"),
         "kits19" => {
-            let size = "{ normal = { mean = \"147 MB\", sd = \"68 MB\" } }";
+            let size = "{ normal = { mean = \"147 MB\", sd = \"48 MB\" } }";
             files(7_000, 147e6, size, "300 ms")
         }
         "cosmoflow" => {

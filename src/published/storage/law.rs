@@ -142,19 +142,25 @@ pub fn fit(
 }
 
 /// Returns the samples per second of a result in closed form: a step takes the longer of computing with the work beside it, and of reading
-/// its bytes; in the rounds that count it, the first batch of an epoch is read beside those that other workers read.
+/// its bytes; in the rounds that count it, the first batch of an epoch is read beside those of all workers. So it is counted for TensorFlow's
+/// threads as well, which share one batch: their official first batches take longer than its bytes do.
 pub(super) fn expected(
     of: &StorageResult,
     system: &System,
     beside: &Beside,
     bandwidth: f64,
 ) -> f64 {
-    let slowest = beside.slowest(of.ranks, of.hosts, of.cores);
-    let step = (of.step + slowest).max(of.bytes_of_step() / bandwidth);
+    let step = steady_step(of, beside, bandwidth);
     let first = match StorageResult::counts_first(&system.round) {
-        true => of.bytes_of_step() * f64::from(of.first_batches()) / bandwidth,
+        true => of.bytes_of_step() * f64::from(of.workers) / bandwidth,
         false => 0.0,
     };
     let steps = f64::from(of.steps);
     f64::from(of.ranks) * f64::from(of.batch) * steps / (steps * step + first)
+}
+
+/// Returns the time of a step after the first of an epoch, in closed form [s].
+pub(super) fn steady_step(of: &StorageResult, beside: &Beside, bandwidth: f64) -> f64 {
+    let slowest = beside.slowest(of.ranks, of.hosts, of.cores);
+    (of.step + slowest).max(of.bytes_of_step() / bandwidth)
 }

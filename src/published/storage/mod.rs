@@ -108,13 +108,6 @@ impl StorageResult {
         matches!(self.workload.as_str(), "unet3d" | "retinanet" | "flux")
     }
 
-    /// Returns the number of batches that a rank's loader reads at once at the start of an epoch: PyTorch's workers make one each, and
-    /// TensorFlow's threads make one together.
-    #[must_use]
-    pub fn first_batches(&self) -> u32 {
-        if self.is_pytorch() { self.workers } else { 1 }
-    }
-
     /// Returns the samples per second of ranks that never wait.
     #[must_use]
     pub fn fastest(&self) -> f64 {

@@ -1,6 +1,6 @@
 //! Predictions of official results by simulation.
 
-use super::law::{expected, fit};
+use super::law::{fit, steady_step};
 use super::{StorageResult, StorageResults, StorageRole, System, target};
 use crate::import::dlio::Beside;
 use crate::published::PublishedError;
@@ -93,7 +93,7 @@ pub fn compare<'p>(
             first_batch: simulated.first_batch,
             constant: usual_share(all, system, &of.workload) * of.fastest(),
             bandwidth_only: of.fastest().min(bandwidth / of.sample_size),
-            accelerators: most_accelerators(system, of, &beside, *bandwidth),
+            accelerators: most_accelerators(of, &beside, *bandwidth),
         })
     });
     let mut compared: Vec<StorageCompared<'_>> = compared.collect::<Result<_, _>>()?;
@@ -142,10 +142,10 @@ fn interval(of: &StorageCompared<'_>, all: &[StorageCompared<'_>]) -> Option<[f6
 }
 
 /// Returns the largest number of accelerators that reach the target of utilisation on as many ranks a host as the result has, or more.
-fn most_accelerators(system: &System, of: &StorageResult, beside: &Beside, bandwidth: f64) -> u32 {
+fn most_accelerators(of: &StorageResult, beside: &Beside, bandwidth: f64) -> u32 {
     let reaches = |ranks: u32| {
         let more = StorageResult { ranks, hosts: of.hosts.min(ranks), ..of.clone() };
-        expected(&more, system, beside, bandwidth) >= target(&of.workload) * more.fastest()
+        of.step >= target(&of.workload) * steady_step(&more, beside, bandwidth)
     };
     let (mut low, mut high) = (0, of.ranks.max(8).saturating_mul(8));
     while low < high {

@@ -235,7 +235,8 @@ fn step(of: &Workload, at: &Deployment) -> String {
     let (mean, cv) = (of.step.mean(), of.step.cv());
     let jitter =
         if cv > 0.0 { format!("jitter = {{ gamma = {{ cv = {cv} }} }}\n") } else { String::new() };
-    let known = at.beside.map(|of| (of, "as these results show it"));
+    let known =
+        at.beside.map(|of| (of, "the usual of this workload, scaled to what these results lack"));
     let launch =
         known.or_else(|| beside(&of.name, mean)).map_or_else(String::new, |(of, source)| {
             format!("launch = {} # beside computing: {source}\n", of.launch())

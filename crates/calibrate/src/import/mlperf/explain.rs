@@ -105,8 +105,8 @@ fn by_others(run: &Run, lacks: f64) -> (Vec<Part>, String) {
     let slowest = beside.slowest(run.accelerators, run.hosts, run.cores.unwrap_or(64));
     let usual = (100.0 * slowest / run.steady_step()).min(lacks);
     let rest = match run.round {
-        Round::CountsFirst => "storage, and waiting for the slowest rank's first batch",
-        Round::LeavesOutFirst => "storage",
+        Round::CountsFirst => "storage, the slowest rank's first batch, or a slower host",
+        Round::LeavesOutFirst => "storage, or a slower host",
     };
     let parts = vec![
         Part { what: "host and barrier, as in other submitters' results", points: usual },

@@ -185,6 +185,15 @@ pub fn read(texts: &RunTexts) -> Result<Run, MlperfError> {
         workload,
         steps,
     };
+    let (step, size) = (run.workload.step.mean(), run.workload.sample_size);
+    for (key, value) in [("train.computation_time", step), ("dataset.record_length", size)] {
+        if !(value > 0.0 && value.is_finite()) {
+            let what = format!(
+                "`{key}` is missing or 0: without it nothing says what the accelerators asked for"
+            );
+            return Err(file("config.yaml")(what));
+        }
+    }
     let steps = run.steps_of_epoch();
     if steps < 2 {
         return Err(file("config.yaml")(format!(
@@ -197,7 +206,7 @@ pub fn read(texts: &RunTexts) -> Result<Run, MlperfError> {
     Ok(run)
 }
 
-/// How far two figures may differ that a round defines to be one.
+/// How far two printed figures may differ that a round defines to be one.
 const SAME: f64 = 2e-3;
 
 impl Run {
@@ -208,14 +217,11 @@ impl Run {
             * f64::from(self.accelerators)
             * self.workload.batch as f64
             / mean(&self.samples_per_second);
-        // The duration of an epoch decides where it is known.
         let durations: Option<Vec<f64>> = self.durations.iter().copied().collect();
-        match durations {
-            Some(of) if (mean(&of) / whole - 1.0).abs() < SAME => Round::CountsFirst,
-            Some(_) => Round::LeavesOutFirst,
-            None if (share - mean(&self.utilisation)).abs() < SAME => Round::LeavesOutFirst,
-            None => Round::CountsFirst,
-        }
+        // How far the figures are from each definition; where durations are missing, as far as figures are rounded.
+        let off_first = durations.map_or(SAME, |of| (mean(&of) / whole - 1.0).abs());
+        let off_later = (share / mean(&self.utilisation) - 1.0).abs();
+        if off_later < off_first { Round::LeavesOutFirst } else { Round::CountsFirst }
     }
 }
 
