@@ -102,6 +102,12 @@ fn parameter_servers_read_the_checkpoint_for_all_replicas() {
         ("job.sync", "{ parameter-server = { parameters = \"1 B\", servers = 1 } }"),
     ];
     assert_near(down(&servers), 20.0 + 5.0, 1e-6);
+    // A server is a client: at most 50 MB/s to read, and 25 MB/s to write.
+    let limited = "{ file-server = { bandwidth = \"100 MB/s\", per_client = \"50 MB/s\", write_per_client = \"25 MB/s\" } }";
+    let limited = [&servers[..], &[("storage.c", limited)]].concat();
+    assert_near(down(&limited), 20.0 + 10.0, 1e-6);
+    let of = run(&limited).recovery.expect("checkpoints");
+    assert_near(of.writing_seconds / of.checkpoints as f64, 20.0, 1e-6);
 }
 
 #[test]

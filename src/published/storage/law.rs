@@ -102,7 +102,7 @@ fn rows<'a>(
 }
 
 /// Fits the constants of a workload to the results of all systems of its rounds, except for those of `without`, by the least sum of relative
-/// errors of samples per second to the power of 3/2: the least sum of errors is flat, and a few results that their storage limits govern the
+/// errors of samples per second to the power of 3/2: the least sum of errors is flat, and a few storage-bound results dominate the
 /// least sum of squares. `None` if there are no results.
 #[must_use]
 pub fn fit(
