@@ -232,7 +232,7 @@ fn row(
         Some((text, _)) => {
             let range = match most == 1.0 {
                 true => "a share from 0 to 1; write 0.25 for 25 %",
-                false => "a number, not negative",
+                false => "a number from 0 on",
             };
             Err(wrong(name, format!("{text:?} is not {range}")))
         }
@@ -251,6 +251,8 @@ fn row(
             .to_owned();
         return Err(wrong("samples_per_second", what));
     }
+    // Rows of other commands say how many steps they are of; the number judges nothing, but a wrong one is a wrong row.
+    figure("steps", f64::INFINITY)?;
     let next_time = figure("next_time", f64::INFINITY)?;
     if let (Some(next), Some(step)) = (next_time, step_time)
         && next > step
@@ -429,6 +431,10 @@ mod tests {
         assert!(wrong("job.batch\n64\n").contains("neither a column"));
         assert!(wrong("").contains("neither a column"));
         assert!(wrong("step_time\n-1\n").starts_with("line 2, column `step_time`: \"-1\" is not"));
+        assert!(
+            wrong("steps,step_time\n-5,1\n")
+                .contains("column `steps`: \"-5\" is not a number from 0 on")
+        );
         assert!(wrong("step_time\nnan\n").contains("\"nan\" is not a number"));
         assert!(wrong("use,step_time\nfit,0\n").contains("is empty or 0"));
         assert!(wrong("step_time,use\n1,maybe\n").contains("neither \"check\" nor \"fit\""));
