@@ -66,7 +66,7 @@ fn whole(folder: &Path, quiet: bool) -> Result<Run, Failure> {
         let read = |texts| mlperf::read(&texts).map_err(|error| refuse(at, error));
         let run = match texts(at).and_then(read) {
             Ok(run) => run,
-            // A run that cannot be read says nothing about the others.
+            // The other runs of the folder can still be read.
             Err(why) if folders.len() > 1 => {
                 output::warn(quiet, &format!("{why}; the other runs are used"));
                 continue;
@@ -215,8 +215,8 @@ impl Found {
         let first = run.first_bandwidth();
         let bandwidth = first.unwrap_or(0.0).max(steady);
         let explained = explain(run);
-        // The times of steps say whether ranks waited for batches; without them, the storage is taken to be the limit if first batches
-        // came as fast as all others.
+        // Whether the storage limited the run: where step times are known, ranks that wait for batches show it. Elsewhere it is assumed if
+        // the first batches, for which all workers read at once, came at the same bandwidth as the steady state.
         let is_full = match explained.waited {
             Some(points) => points > WAITED,
             None => first.is_some_and(|first| first.min(steady) > FULL * bandwidth),

@@ -36,7 +36,7 @@ impl Member {
     /// Connects to another process of the run.
     ///
     /// # Errors
-    /// Nobody listens there, or it is a stranger.
+    /// If nobody listens there, or it is a stranger.
     pub fn connect(&self, to: SocketAddr, purpose: &str) -> io::Result<TcpStream> {
         let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
         stream.set_nodelay(true)?;
@@ -50,7 +50,7 @@ impl Member {
     /// of its own, at most `most` at once, so that a stranger who says nothing keeps nobody waiting; more are closed.
     ///
     /// # Errors
-    /// The system starts no thread.
+    /// If the system starts no thread.
     pub fn accept(
         &self,
         listener: TcpListener,
@@ -152,7 +152,7 @@ impl Arrivals {
     /// Listens at `address`, of one interface, for connections of the run.
     ///
     /// # Errors
-    /// The address is not one of this node's.
+    /// If the address is not one of this node's.
     pub fn listen(address: IpAddr, member: &Member) -> io::Result<Arrivals> {
         let listener = TcpListener::bind((address, 0))?;
         let arrivals = Arrivals { waiting: Arc::default(), address: listener.local_addr()? };
@@ -174,7 +174,7 @@ impl Arrivals {
     /// Waits for `count` connections with the mark `tag`.
     ///
     /// # Errors
-    /// They do not all arrive in time.
+    /// If they do not all arrive in time.
     pub fn take(&self, tag: u64, count: usize) -> io::Result<Vec<TcpStream>> {
         let (mark, until) = (marked(tag), Instant::now() + PATIENCE);
         let mut all = self.waiting.streams.lock().unwrap_or_else(PoisonError::into_inner);

@@ -27,7 +27,7 @@ pub struct Receiver(TcpStream);
 /// Splits a connection into its ends.
 ///
 /// # Errors
-/// The system refuses a second handle or a time limit.
+/// If the system refuses a second handle or a time limit.
 pub fn split(stream: TcpStream) -> io::Result<(Sender, Receiver)> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(SILENCE))?;
@@ -40,7 +40,7 @@ impl Sender {
     /// Sends a message.
     ///
     /// # Errors
-    /// The connection has ended or takes nothing.
+    /// If the connection has ended or takes nothing.
     pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
         let content = serde_json::to_vec(message)?;
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +70,7 @@ impl Receiver {
     /// Waits for the next message.
     ///
     /// # Errors
-    /// The connection has ended, nothing came for [`SILENCE`], or what came is no message.
+    /// If the connection has ended, nothing came for [`SILENCE`], or what came is no message.
     pub fn message<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let content = frame::read(&mut self.0, frame::MOST)?;
         let wrong = |error| io::Error::new(ErrorKind::InvalidData, error);

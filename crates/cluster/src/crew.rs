@@ -95,7 +95,7 @@ impl Gate {
     /// Listens at `address`, of one interface; port 0 stands for any free one.
     ///
     /// # Errors
-    /// The address cannot be used.
+    /// If the address cannot be used.
     pub fn open(address: SocketAddr, member: Member) -> io::Result<Gate> {
         Ok(Gate { listener: TcpListener::bind(address)?, member })
     }
@@ -103,7 +103,7 @@ impl Gate {
     /// Returns where rank 0 listens.
     ///
     /// # Errors
-    /// The system does not tell the address.
+    /// If the system does not tell the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -112,7 +112,7 @@ impl Gate {
     /// ended without joining, as far as that is known.
     ///
     /// # Errors
-    /// Ranks are missing after [`rank::PATIENCE`], have another version, or the run is interrupted.
+    /// If ranks are missing after [`rank::PATIENCE`], have another version, or the run is interrupted.
     pub fn gather(
         self,
         size: u32,
@@ -343,7 +343,7 @@ impl Crew {
     /// tasks run go to `on`. A task that fails stops the others, unless they are independent (`apart`).
     ///
     /// # Errors
-    /// The first failure; that of a lost rank comes before others, which it may have caused.
+    /// Returns the first failure; that of a lost rank comes before others, which it may have caused.
     pub fn work(
         &mut self,
         tasks: Vec<(u32, Task)>,

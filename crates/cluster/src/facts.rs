@@ -66,7 +66,7 @@ fn interface(own: IpAddr) -> Option<String> {
 /// the loopback, IPv4 before IPv6; the loopback where there is nothing else.
 ///
 /// # Errors
-/// There is no such interface.
+/// If there is no such interface.
 pub fn address(interface: Option<&str>) -> Result<IpAddr, String> {
     let all = if_addrs::get_if_addrs()
         .map_err(|error| format!("cannot list the network interfaces: {error}"))?;

@@ -14,7 +14,7 @@ pub const MOST: usize = 16 << 20;
 /// Reads a frame of at most `most` bytes of content.
 ///
 /// # Errors
-/// The connection ends or times out, or what comes is no such frame.
+/// If the connection ends or times out, or what comes is no such frame.
 pub fn read(from: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
     let mut head = [0; 8];
     from.read_exact(&mut head)?;
@@ -39,7 +39,7 @@ pub fn read(from: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
 /// Writes a frame.
 ///
 /// # Errors
-/// The connection fails, or the content is longer than [`MOST`].
+/// If the connection fails, or the content is longer than [`MOST`].
 pub fn write(to: &mut impl Write, content: &[u8]) -> io::Result<()> {
     if content.len() > MOST {
         let what = format!("a frame of {} B is longer than {MOST} B", content.len());

@@ -46,7 +46,7 @@ pub enum Way {
 /// be measured.
 ///
 /// # Errors
-/// There is no rank 0, or the connection to it ends early.
+/// If there is no rank 0, or the connection to it ends early.
 pub fn serve(
     launch: &Launch,
     way: &Way,

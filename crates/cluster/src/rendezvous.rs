@@ -46,7 +46,7 @@ impl Rendezvous {
     /// no other run uses the directory.
     ///
     /// # Errors
-    /// The folder or the file cannot be made.
+    /// If the folder or the file cannot be made.
     pub fn publish(&self, output: &Path) -> io::Result<Published> {
         let folder = output.join(FOLDER);
         let new = output.join(format!(".{FOLDER}-{}", std::process::id()));
@@ -66,7 +66,7 @@ impl Rendezvous {
     /// Reads the file below `output`.
     ///
     /// # Errors
-    /// There is no file yet (`NotFound`), or it is not one that this user wrote for a run.
+    /// If there is no file yet (`NotFound`), or it is not one that this user wrote for a run.
     pub fn read(output: &Path) -> io::Result<Rendezvous> {
         let path = output.join(FOLDER).join(FILE);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

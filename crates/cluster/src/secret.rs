@@ -80,7 +80,7 @@ impl Secret {
     /// Returns a new secret.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// If the system has no random numbers.
     pub fn new() -> io::Result<Secret> {
         random().map(Secret)
     }
@@ -118,7 +118,7 @@ impl Run {
     /// Returns a new number.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// If the system has no random numbers.
     pub fn new() -> io::Result<Run> {
         random().map(Run)
     }
@@ -167,7 +167,7 @@ const MOST_TEXT: usize = 64;
 /// Greets the end that listens, as rank `rank`, and proves the secret to it.
 ///
 /// # Errors
-/// The connection fails, or the other end does not know the secret of this run.
+/// If the connection fails, or the other end does not know the secret of this run.
 pub fn call(
     stream: &mut (impl Read + Write),
     secret: &Secret,
@@ -194,7 +194,7 @@ pub fn call(
 /// Answers an end that connects. Returns who it is, once it has proved that it knows the secret of this run.
 ///
 /// # Errors
-/// The connection fails, or the other end does not know the secret.
+/// If the connection fails, or the other end does not know the secret.
 pub fn answer(stream: &mut (impl Read + Write), secret: &Secret, run: Run) -> io::Result<Caller> {
     let hello: Hello = parse(&frame::read(stream, frame::MOST_BEFORE)?)?;
     let short = |text: &str| text.len() <= MOST_TEXT && text.chars().all(|c| !c.is_control());

@@ -39,8 +39,8 @@ impl Launch {
         }
     }
 
-    /// Keeps cores busy for step `number` of a model copy, and then takes this trainer's turn. Returns the core-seconds of each thread,
-    /// and how long the trainer waited for its turn and had it.
+    /// Does a trainer's own work of step `number` of a model copy: keeps cores busy for `work`, and then waits for its turn on the node and
+    /// holds it for `serial`. Returns the core-seconds of each thread, and the time that the turn took, with the wait for it.
     pub(super) fn carry_out(
         &self,
         streams: Streams,

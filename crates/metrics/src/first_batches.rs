@@ -1,5 +1,5 @@
-//! The first batch of each epoch, which a loader makes while it has no other batch ready: when ranks get it, and how long they have
-//! waited for it.
+//! First batches of epochs: a loader begins an epoch with an empty queue, so that each rank waits until its first batch is made. Here it is
+//! recorded which ranks take these batches, for which step, and how long they waited.
 
 use forebay_engine::{Span, Time};
 use forebay_report::{Cause, FirstBatch, StallCause};

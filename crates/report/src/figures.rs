@@ -233,7 +233,7 @@ impl JobFigures {
 pub struct EpochStarts {
     /// Time that a rank waits for its first batch of an epoch, mean over epochs and ranks; quantiles over both [s].
     pub first_batch: Figure,
-    /// Time that the rank waits that waits longest, mean over epochs [s].
+    /// Time that the slowest rank waits for its first batch of an epoch, mean over epochs [s].
     pub slowest_first_batch: Figure,
     /// Duration of the first step of an epoch, with all waits [s].
     pub first_step: Figure,

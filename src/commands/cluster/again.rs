@@ -83,7 +83,7 @@ fn of_storage(before: &Profile, samples: &[Sample]) -> Vec<String> {
         let Some(middle) = crate::stats::quantile(&rates, 0.5) else { continue };
         let predicted = law.requests_per_second(size, most, streams);
         let less = 1.0 - middle / predicted;
-        // Also the best trial is slower than half of the fit's own errors explain.
+        // Even the best trial falls short of the prediction by more than the fit's own error.
         let best = rates.last().copied().unwrap_or(middle) / predicted;
         if less >= UNLIKE && 1.0 - best > fit.residual {
             found.push(format!(

@@ -76,7 +76,7 @@ pub struct StorageResult {
     pub line: usize,
 }
 
-/// What a result is compared for.
+/// What a result is used for: as an input of predictions, or to judge them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StorageRole {
     /// Its bytes per second are the bandwidth of its system; it judges nothing.
@@ -121,7 +121,7 @@ impl StorageResult {
 }
 
 impl System {
-    /// Returns the bandwidth from which the system's results are predicted [B/s], and what each result is then compared for.
+    /// Returns the bandwidth from which the system's results are predicted [B/s], and what each of its results is used for.
     #[must_use]
     pub fn bandwidth(&self) -> (f64, Vec<StorageRole>) {
         let rates = || self.results.iter().map(StorageResult::bytes_per_second);

@@ -25,7 +25,7 @@ pub struct StorageCompared<'p> {
     pub system: &'p System,
     /// The result.
     pub result: &'p StorageResult,
-    /// What the result is compared for.
+    /// What the result is used for: as an input of predictions, or to judge them.
     pub role: StorageRole,
     /// Bandwidth that was simulated [B/s].
     pub bandwidth: f64,
@@ -116,8 +116,8 @@ fn usual_share(all: &StorageResults, system: &System, workload: &str) -> f64 {
     quantile(&shares, 0.5).unwrap_or(1.0)
 }
 
-/// Returns the interval of a prediction that the errors of other submitters' results of its workload give, those of the same kind of rounds if
-/// there are any.
+/// Returns the 90 % interval of a prediction: nine of ten errors of other submitters' results of its workload are smaller than its half
+/// width. Errors come from rounds with the same definitions, or from all rounds if there are none.
 fn interval(of: &StorageCompared<'_>, all: &[StorageCompared<'_>]) -> Option<[f64; 2]> {
     let errors = |alike: bool| {
         let counts_first =

@@ -115,8 +115,8 @@ fn rates(samples: &[&Sample], rate: impl Fn(&Sample) -> f64) -> Trials {
     trials
 }
 
-/// Returns the rates of each node with its best partner; `own` and `other` are the labels of the node and the partner. A slow node is slow
-/// even with its best partner, and a slow partner is not the best one.
+/// Returns the rates of each node with its best partner; `own` and `other` are the labels of the node and the partner. The best
+/// partner is taken because a slow partner makes any node look slow, and a slow node stays slow with all of them.
 fn best_of_partners(pairs: &[&Sample], own: &str, other: &str) -> Trials {
     let mut by_partner: BTreeMap<(String, String, String), Vec<f64>> = BTreeMap::new();
     for sample in pairs.iter().filter(|sample| sample.label("way") != "incast") {

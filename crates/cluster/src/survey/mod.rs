@@ -1,5 +1,5 @@
-//! Probes of a cluster, which rank 0 runs in this order: each node alone; pairs of nodes; reads of files that another node wrote, by more
-//! and more nodes; opens; writes; all-reduce; reads beside all-reduce; and the first reads again.
+//! Probes of a cluster, which rank 0 runs in this order: each node alone; pairs of nodes; reads of files that another node wrote, by one
+//! node up to all of them; opens; writes; all-reduce; reads beside all-reduce. The first reads come again at the end, to show drift.
 //!
 //! A kind of trial has labels and settings; each trial gives a sample for each node that takes part. What an earlier run has measured is
 //! not measured again. A node with several ranks takes part with its lowest one ([`Crew::leaders`]).
@@ -43,7 +43,7 @@ pub struct Order {
     pub folder: PathBuf,
     /// The user's own files, with their sizes, to be read in place of written ones.
     pub data: Vec<(PathBuf, u64)>,
-    /// When the time for all probes is up.
+    /// Time at which probes stop, whether all are done or not.
     pub deadline: Instant,
 }
 
@@ -174,7 +174,7 @@ impl<'a> Survey<'a> {
     /// Measures everything that is ordered. A probe that fails does not keep the others from running.
     ///
     /// # Errors
-    /// Samples cannot be written.
+    /// If samples cannot be written.
     pub fn run(mut self) -> Result<Report, ProbeError> {
         let ended = self.run_probes().and_then(|()| self.name_slow_nodes());
         self.clear();

@@ -322,8 +322,8 @@ impl Profile {
 }
 
 impl Profile {
-    /// Returns the fit of reads of the storage that all nodes share, with its kind of access: `cold`, through the page cache, if there is
-    /// such a fit, otherwise `direct`.
+    /// Returns how reads were done of the storage that all nodes share, and their fit: `cold` (through the page cache), or `direct` where the
+    /// profile has no cold reads.
     #[must_use]
     pub fn shared_reads(&self) -> Option<(&'static str, &Fit)> {
         ["cold", "direct"].into_iter().find_map(|access| Some((access, self.storage.get(access)?)))

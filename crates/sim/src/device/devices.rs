@@ -217,7 +217,7 @@ impl Devices {
         host
     }
 
-    /// Frees a core that trainer `t` used, or ends its turn; returns the activity that comes next, if one waits.
+    /// Ends the use of a core, or the turn on the node, that trainer `t` has now. Returns the next waiting user of it, if there is one.
     pub(crate) fn leave_core(&self, env: &mut Env, t: TrainerId) -> Option<Waiting> {
         let station = self.trainers[t].station()?;
         env.stations[station].queue.leave(env.now)

@@ -46,7 +46,7 @@ impl Trainer {
         Trainer { device, number, cores, quota, turns, doing: Doing::Threads(0) }
     }
 
-    /// Begins the work of its threads, whose end is reported in `parts` parts.
+    /// Begins the work of the trainer's threads. They are done after [`end_part`](Trainer::end_part) was called `parts` times.
     pub(crate) fn begin(&mut self, parts: u32) {
         self.doing = Doing::Threads(parts);
     }
@@ -94,7 +94,7 @@ pub(crate) enum Ended {
     Part,
     /// Its threads' work; the trainer now takes a turn of this length at this station.
     Threads(StationId, Delay),
-    /// Everything. The trainer has waited for its turn, and had it, for this time.
+    /// All of it. The turn took this time, with the wait for it; no time if the trainer takes no turns.
     All(Span),
 }
 

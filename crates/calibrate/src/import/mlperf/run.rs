@@ -206,7 +206,7 @@ pub fn read(texts: &RunTexts) -> Result<Run, MlperfError> {
     Ok(run)
 }
 
-/// How far two printed figures may differ that a round defines to be one.
+/// Largest relative difference of two figures that are equal by definition: they are printed rounded.
 const SAME: f64 = 2e-3;
 
 impl Run {

@@ -55,7 +55,7 @@ impl Learners {
     /// Returns the error that this program was built without CUDA.
     ///
     /// # Errors
-    /// Always.
+    /// If always.
     pub fn new(_: &Training<'_>) -> Result<Learners, ProbeError> {
         Err(ProbeError::Machine(ABSENT.to_owned()))
     }
@@ -69,7 +69,7 @@ impl Learner {
     /// Is never called, as there is no [`Learner`].
     ///
     /// # Errors
-    /// None.
+    /// If none.
     pub fn begin<T: AsRef<[u8]>>(
         &mut self,
         _: u64,
@@ -83,7 +83,7 @@ impl Learner {
     /// Is never called, as there is no [`Learner`].
     ///
     /// # Errors
-    /// None.
+    /// If none.
     pub fn end(&mut self, _: u64) -> Result<Instant, ProbeError> {
         match *self {}
     }
@@ -91,7 +91,7 @@ impl Learner {
     /// Is never called, as there is no [`Learner`].
     ///
     /// # Errors
-    /// None.
+    /// If none.
     pub fn ended(&mut self, _: u64) -> Result<Option<Instant>, ProbeError> {
         match *self {}
     }
@@ -111,7 +111,7 @@ impl Lanes {
     /// Is never called, as there are no [`Lanes`].
     ///
     /// # Errors
-    /// None.
+    /// If none.
     pub fn copy<T: AsRef<[u8]>>(&self, _: &[T], _: &AtomicBool) -> Result<(), ProbeError> {
         match *self {}
     }

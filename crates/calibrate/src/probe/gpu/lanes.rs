@@ -71,7 +71,7 @@ impl Lanes {
     /// the size of a batch. Without content, the lane copies its last batch again (at first, zeros).
     ///
     /// # Errors
-    /// Something fails on the GPU.
+    /// If something fails on the GPU.
     pub fn copy<T: AsRef<[u8]>>(&self, content: &[T], over: &AtomicBool) -> Result<(), ProbeError> {
         let Some(lane) = self.next(over) else { return Ok(()) };
         let number = lane.0;

@@ -24,7 +24,7 @@ impl Learners {
     /// Sets up the learners on their GPU, all with the same initial parameters.
     ///
     /// # Errors
-    /// The driver, a library or memory is missing, or something fails.
+    /// If the driver, a library or memory is missing, or something fails.
     pub fn new(of: &Training<'_>) -> Result<Learners, ProbeError> {
         survey::ready(of.gpu).map_err(ProbeError::Machine)?;
         Learners::on(&Gpu::open(of.gpu)?, of)
@@ -183,7 +183,7 @@ impl Learner {
     /// the copies of their batches themselves.
     ///
     /// # Errors
-    /// Something fails on the GPU.
+    /// If something fails on the GPU.
     pub fn begin<T: AsRef<[u8]>>(
         &mut self,
         step: u64,
@@ -228,7 +228,7 @@ impl Learner {
     /// Waits until the GPU has finished step number `step`; returns when that was, by the GPU's clock.
     ///
     /// # Errors
-    /// Something fails on the GPU.
+    /// If something fails on the GPU.
     pub fn end(&mut self, step: u64) -> Result<Instant, ProbeError> {
         while let Some((_, end)) = self.ends.pop_front_if(|(number, _)| *number <= step) {
             end.wait()?;
@@ -240,7 +240,7 @@ impl Learner {
     /// Returns when the GPU finished step number `step`; `None` if it has not finished it yet.
     ///
     /// # Errors
-    /// Something fails on the GPU.
+    /// If something fails on the GPU.
     pub fn ended(&mut self, step: u64) -> Result<Option<Instant>, ProbeError> {
         let of_step = self.ends.iter().rev().find(|(number, _)| *number <= step);
         let passed = of_step.map_or(Ok(true), |(_, end)| end.is_passed())?;
@@ -261,7 +261,7 @@ impl Learner {
     /// Returns the loss of the last step on a full batch.
     ///
     /// # Errors
-    /// Something fails on the GPU.
+    /// If something fails on the GPU.
     pub fn loss(&mut self) -> Result<f64, ProbeError> {
         let slot = self.crew.learners[self.number][0].loss;
         let loss = numbers_of(&mut self.cuda, slot, 1, Precision::Fp32)?;

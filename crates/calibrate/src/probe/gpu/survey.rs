@@ -117,7 +117,7 @@ impl Survey {
     /// Checks that training steps can be measured on a GPU.
     ///
     /// # Errors
-    /// Lists everything that is missing.
+    /// If lists everything that is missing.
     pub fn ready(&self) -> Result<(), String> {
         let libraries = self.libraries.iter().filter_map(|of| of.place.as_ref().err());
         let missing: Vec<&str> =
@@ -129,7 +129,7 @@ impl Survey {
 /// Loads CUDA's libraries and checks that steps can be trained on GPU number `number`.
 ///
 /// # Errors
-/// Names the first thing that is missing.
+/// If names the first thing that is missing.
 #[cfg(feature = "cuda")]
 pub fn ready(number: usize) -> Result<(), String> {
     let (_, count) = driver()?;
@@ -144,7 +144,7 @@ pub fn ready(number: usize) -> Result<(), String> {
 /// Reports that steps cannot be trained on any GPU.
 ///
 /// # Errors
-/// Always, because this program was built without CUDA.
+/// If always, because this program was built without CUDA.
 #[cfg(not(feature = "cuda"))]
 pub fn ready(_: usize) -> Result<(), String> {
     Err(super::ABSENT.to_owned())
@@ -153,7 +153,7 @@ pub fn ready(_: usize) -> Result<(), String> {
 /// Returns the number of GPUs that the driver counts.
 ///
 /// # Errors
-/// There is no usable driver, or no GPU.
+/// If there is no usable driver, or no GPU.
 pub(in crate::probe) fn count() -> Result<usize, String> {
     driver().map(|(_, count)| count)
 }
@@ -161,7 +161,7 @@ pub(in crate::probe) fn count() -> Result<usize, String> {
 /// Returns NCCL's version.
 ///
 /// # Errors
-/// NCCL is missing or cannot be opened.
+/// If nCCL is missing or cannot be opened.
 #[cfg(feature = "cuda")]
 pub(in crate::probe) fn nccl() -> Result<String, String> {
     super::call::nccl()
@@ -170,7 +170,7 @@ pub(in crate::probe) fn nccl() -> Result<String, String> {
 /// Reports that NCCL cannot be used.
 ///
 /// # Errors
-/// Always, because this program was built without CUDA.
+/// If always, because this program was built without CUDA.
 #[cfg(not(feature = "cuda"))]
 pub(in crate::probe) fn nccl() -> Result<String, String> {
     Err(super::ABSENT.to_owned())

@@ -31,7 +31,7 @@ pub fn usable() -> usize {
 /// Returns the id of a new communicator.
 ///
 /// # Errors
-/// NCCL cannot be used here.
+/// If nCCL cannot be used here.
 pub fn new_id() -> Result<[u8; UNIQUE], ProbeError> {
     unique()
 }
@@ -40,7 +40,7 @@ pub fn new_id() -> Result<[u8; UNIQUE], ProbeError> {
 /// the size, the number of operations and the time of each trial [s].
 ///
 /// # Errors
-/// NCCL or a GPU fails.
+/// If nCCL or a GPU fails.
 pub fn all_reduce(
     part: Part,
     sizes: &[usize],

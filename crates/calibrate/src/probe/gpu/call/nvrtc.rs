@@ -9,7 +9,7 @@ use std::ptr;
 /// driver is needed.
 ///
 /// # Errors
-/// The source does not compile; the error has the compiler's messages.
+/// If the source does not compile; the error has the compiler's messages.
 pub(in crate::probe::gpu) fn cubin(source: &str, architecture: &str) -> Result<Vec<u8>, String> {
     let functions = NvrtcFunctions::get()?;
     let source = CString::new(source).map_err(|error| error.to_string())?;

@@ -14,7 +14,7 @@ const NEEDED: i32 = 13_000;
 /// Returns the CUDA version that the driver supports (13.0 is 13000) and the number of GPUs.
 ///
 /// # Errors
-/// This program is static, or there is no driver, or the driver is too old or finds no GPU.
+/// If this program is static, or there is no driver, or the driver is too old or finds no GPU.
 pub(in crate::probe::gpu) fn driver() -> Result<(i32, usize), String> {
     if cfg!(target_feature = "crt-static") {
         return Err(STATIC.into());
@@ -46,7 +46,7 @@ pub(in crate::probe::gpu) fn driver() -> Result<(i32, usize), String> {
 /// it.
 ///
 /// # Errors
-/// The library is not found, or cannot be opened.
+/// If the library is not found, or cannot be opened.
 pub(in crate::probe::gpu) fn load(
     library: Library,
     folders: &[PathBuf],
