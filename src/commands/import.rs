@@ -64,6 +64,7 @@ fn dlio(wanted: &Dlio, quiet: bool) -> Result<(), Failure> {
         cores: wanted.cores,
         nic: None,
         beside: None,
+        start: None,
         bandwidth: wanted.bandwidth.clone(),
         source: names.iter().chain(&overrides).cloned().collect::<Vec<_>>().join(" "),
     };

@@ -240,6 +240,7 @@ impl Found {
             bandwidth: format!("{} B/s", self.bandwidth.round()),
             nic: self.nic.map(|nic| format!("{} Gbit/s", nic / 1e9)),
             beside: self.beside,
+            start: run.start(self.bandwidth),
             source: format!("results in {}", printable_line(&input::name(folder))),
         };
         dlio::scenario(&run.workload, &place)

@@ -9,6 +9,7 @@ use crate::stats::{mean, quantile};
 use comfy_table::{Cell, CellAlignment, Table};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// How far from the target of utilisation a result must lie to be counted as off it.
 const OFF: f64 = 0.025;
@@ -24,7 +25,8 @@ pub(super) fn scenario(all: &StorageResults, of: &str) -> Option<String> {
         .find(|(system, result)| format!("{}:{}", system.name, named(result)) == of)?;
     let law = storage::fit(all, &system.round, &found.workload, Some(&system.submitter));
     let beside = law.map_or_else(Default::default, |law| law.beside);
-    Some(storage::scenario(system, found, system.bandwidth().0, &beside))
+    let start = storage::start(all, system, found);
+    Some(storage::scenario(system, found, system.bandwidth().0, &beside, start))
 }
 
 fn named(of: &StorageResult) -> String {
@@ -41,40 +43,12 @@ fn used(role: StorageRole) -> &'static str {
 }
 
 pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
-    let header = [
-        "system",
-        "result",
-        "hosts",
-        "predicted",
-        "official",
-        "error",
-        "90 % of results",
-        "utilisation",
-        "first batch",
-        "accelerators",
-        "use",
-    ];
-    let mut rows = table(&header);
-    for one in compared {
-        let of = one.result;
-        let both = |predicted: String, official: String| format!("{predicted} ({official})");
-        rows.add_row(cells(&[
-            one.system.name.clone(),
-            named(of),
-            of.hosts.to_string(),
-            format!("{} /s", number(one.samples_per_second)),
-            format!("{} /s", number(of.samples_per_second)),
-            signed_share(one.relative_error()),
-            one.interval90.map_or("-".to_owned(), |[low, high]| {
-                format!("{} to {}", number(low), number(high))
-            }),
-            both(share(one.utilisation), share(of.utilisation)),
-            of.first_batch_later.map_or("-".to_owned(), |official| {
-                both(seconds(one.first_batch), seconds(official))
-            }),
-            both(one.accelerators.to_string(), of.ranks.to_string()),
-            used(one.role).to_owned(),
-        ]));
+    let mut rows = String::new();
+    // Results of a system are beside each other.
+    for of in compared.chunk_by(|a, b| a.system == b.system) {
+        let Some(system) = of.first().map(|one| one.system) else { continue };
+        let head = format!("{}: {}, {}", system.name, system.submitter, system.round);
+        let _ = write!(rows, "{head}\n{}\n\n", of_system(of));
     }
     let mut means = table(&[
         "workload",
@@ -105,19 +79,48 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
         )
     });
     format!(
-        "{rows}\n\n\
-         predicted, official  samples per second, by the rules of the round\n\
-         90 % of results      where nine of ten results should lie, by the errors of other submitters' results\n\
-         utilisation          predicted, and in brackets the official one; so for the first batch\n\
-         accelerators         the most that reach the target of utilisation, in closed form, and in brackets those submitted\n\
-         use                  `held out` and `price list` judge predictions; the others give their system's bandwidth\n\n\
+        "{rows}\
+         Predicted, and in brackets official, by the rules of the round; the first batch in later epochs. `--scenario SYSTEM:RESULT` prints \
+         the scenario.\n\
+         error            of samples per second; in brackets where the result's own are an input: they give its system's bandwidth\n\
+         !                outside of where nine of ten results should lie, by the errors of other submitters' results\n\
+         accelerators     the most that reach the target of utilisation, in closed form, and in brackets those submitted\n\n\
          {means}\n\n\
-         mean, worst          errors of samples per second of results that judge predictions\n\
-         others' median       mean error of the median share of the fastest rate that other submitters reach\n\
-         bandwidth alone      mean error of min(1, bandwidth / demand)\n\
-         off the target       results more than {} points of utilisation from it\n{first}",
+         mean, worst      errors of samples per second of results that judge predictions\n\
+         others' median   mean error of the median share of the fastest rate that other submitters reach\n\
+         bandwidth alone  mean error of min(1, bandwidth / demand)\n\
+         off the target   results more than {} points of utilisation from it\n{first}",
         number(100.0 * OFF)
     )
+}
+
+/// Returns the table of the results of one system.
+fn of_system(of: &[StorageCompared<'_>]) -> Table {
+    let mut rows =
+        table(&["result", "samples/s", "error", "utilisation", "first batch", "accelerators"]);
+    for one in of {
+        let official = one.result;
+        let both = |predicted: String, official: String| format!("{predicted} ({official})");
+        let error = signed_share(one.relative_error());
+        let outside = one
+            .interval90
+            .is_some_and(|[low, high]| !(low..=high).contains(&official.samples_per_second));
+        rows.add_row(cells(&[
+            named(official),
+            both(number(one.samples_per_second), number(official.samples_per_second)),
+            match (one.is_judged(), outside) {
+                (false, _) => format!("({error})"),
+                (true, false) => error,
+                (true, true) => format!("! {error}"),
+            },
+            both(share(one.utilisation), share(official.utilisation)),
+            official.first_batch_later.map_or("-".to_owned(), |official| {
+                both(seconds(one.first_batch), seconds(official))
+            }),
+            both(one.accelerators.to_string(), official.ranks.to_string()),
+        ]));
+    }
+    rows
 }
 
 /// Returns the results that judge predictions, by workload and round; and again those that lie off the target.
@@ -164,9 +167,9 @@ impl Errors {
     }
 }
 
-/// Returns the number of results that judge predictions and whose first batches take long, and the median of the relative errors of their prediction.
+/// Returns the number of results whose first batches take long and are in no input of their predictions, and the median of the relative errors of their prediction.
 fn first_batches(compared: &[StorageCompared<'_>]) -> Option<(usize, f64)> {
-    let judged = compared.iter().filter(|one| one.is_judged());
+    let judged = compared.iter().filter(|one| one.judges_first_batch);
     let long = judged.filter_map(|one| Some((one, one.result.first_batch_later?)));
     let long = long.filter(|(_, official)| *official >= LONG);
     let mut errors: Vec<f64> =
@@ -208,13 +211,13 @@ pub(super) fn as_json(compared: &[StorageCompared<'_>]) -> serde_json::Value {
 }
 
 fn table(header: &[&str]) -> Table {
-    let mut table = output::table(true);
+    let mut table = output::table(false);
     table.set_header(header);
     table
 }
 
 fn cells(texts: &[String]) -> Vec<Cell> {
-    let right = |index: usize| if index < 2 { CellAlignment::Left } else { CellAlignment::Right };
+    let right = |index: usize| if index < 1 { CellAlignment::Left } else { CellAlignment::Right };
     let cell = |(index, text)| Cell::new(text).set_alignment(right(index));
     texts.iter().enumerate().map(cell).collect()
 }

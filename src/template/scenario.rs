@@ -10,6 +10,9 @@ use super::{TemplateError, aligned, models, quoted};
 use crate::catalogue::{self, GPUS, Gpu, interconnect};
 use crate::scenario::{Job, Override, ScenarioFile, choose};
 
+/// Steps of an epoch at least, by MLPerf Storage's rules.
+const RULED_STEPS: u64 = 500;
+
 /// Answers from which a scenario is written; [`ScenarioAnswers::default`] has the default answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScenarioAnswers {
@@ -278,7 +281,10 @@ impl ResolvedAnswers<'_> {
         let ResolvedAnswers { storage: from, dataset: data, .. } = self;
         let name =
             self.answers.name.clone().unwrap_or_else(|| format!("{}-{from}", self.model.name()));
-        let read = dataset(data, tokens.unwrap_or(2048));
+        let mut read = dataset(data, tokens.unwrap_or(2048));
+        // MLPerf Storage asks for so many steps in an epoch.
+        let fewest = if self.model.is_emulated() { RULED_STEPS * batch * gpus * nodes } else { 0 };
+        read.samples = read.samples.max(fewest);
         let on_node = self.answers.workers.unwrap_or(self.model.usual_workers() * layout.copies);
         let cores = (16 * gpus).max(on_node);
         let why_cores = match cores == 16 * gpus {
@@ -291,6 +297,7 @@ impl ResolvedAnswers<'_> {
         };
         let decode = read.decode.filter(|_| !self.model.is_emulated());
         let (loader, swept) = loader(self.loader, workers, decode, batch * layout.copies);
+        let loader = loader + &self.model.epoch_start(self.loader);
         let loaders = loaders_of(self.loader, layout.copies);
         let Layout { keys: spread, tables: pipeline, .. } = layout;
         let pcie = if out_of_core { to_host(self.gpu) } else { String::new() };

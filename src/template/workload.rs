@@ -2,7 +2,7 @@
 
 use super::shares;
 use crate::catalogue::{self, Gpu, Input, Model, Precision};
-use crate::import::dlio::beside;
+use crate::import::dlio::{beside, pytorch_start, tensorflow_start};
 
 /// A workload of MLPerf Storage, which waits for the time of a step in place of computing it, and exchanges no gradients.
 #[derive(Debug, PartialEq)]
@@ -117,6 +117,15 @@ impl Workload {
     /// Returns the number of loader workers for each GPU if the user names none.
     pub(super) fn usual_workers(&self) -> u64 {
         if self.is_emulated() { 4 } else { 8 }
+    }
+
+    /// Returns the keys of a loader for the beginning of epochs, where official results of the workload tell them.
+    pub(super) fn epoch_start(&self, loader: &str) -> String {
+        match (self, loader) {
+            (Workload::Emulated(_), "pytorch") => pytorch_start(None),
+            (Workload::Emulated(of), "tf-data") => tensorflow_start(of.name, None),
+            _ => String::new(),
+        }
     }
 
     /// Returns the key that says how model replicas exchange gradients, or a comment that they do not.

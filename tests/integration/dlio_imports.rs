@@ -26,6 +26,7 @@ fn place(accelerators: u32, hosts: u32) -> Deployment {
         nic: None,
         bandwidth,
         beside: None,
+        start: None,
         source: "a test".to_owned(),
     }
 }

@@ -77,6 +77,62 @@ fn first_batches_take_as_long_as_those_of_all_workers() {
     }
 }
 
+/// Two nodes whose pipelines each feed two GPUs, three epochs of ten steps. A batch of eight samples takes 8 ms to read and 80 ms to decode,
+/// a step 400 ms.
+fn pipelines(loader: &str) -> String {
+    format!(
+        r#"
+        name = "pipelines"
+        run = {{ epochs = 3, warm_up = "off", replications = 1 }}
+        cluster = {{ nodes = 2, node = {{ cores = 32, gpus = 2 }} }}
+        storage.s.local-disk = {{ bandwidth = "1 GB/s", access = "direct" }}
+        dataset.d = {{ samples = 320, sample_size = "1 MB" }}
+        [[job]]
+        name = "j"
+        nodes = 2
+        dataset = "d"
+        storage = "s"
+        batch = 8
+        loader.tf-data = {{ parallel_calls = 1, prefetch = 8, decode = "10 ms" {loader} }}
+        model.step = "400 ms"
+        parallel.data.copies_per_node = 2
+        "#
+    )
+}
+
+#[test]
+fn a_pipeline_that_each_epoch_builds_anew_makes_each_first_batch_wait() {
+    // System: pipelines that read and decode one sample after the other; the reads of later samples are hidden behind decoding. Expectation:
+    // the first of the node's two GPUs waits for the start, one read and eight decodings, the second for eight more; later batches are
+    // ready. With a time for each of the 320 files the start is longer by it. A pipeline that reads on waits once. A shuffle buffer of five
+    // samples is filled by five reads, and drains at the end of each epoch.
+    let (read, decode) = (1e-3, 10e-3);
+    for (loader, start, shuffled, begins) in [
+        ("", 0.0, 0.0, 1),
+        (", start = \"0 s\"", 0.0, 0.0, 3),
+        (", start = \"500 ms\"", 0.5, 0.0, 3),
+        (", start = \"500 ms\", start_per_file = \"1 ms\"", 0.82, 0.0, 3),
+        (", start = \"500 ms\", shuffle = \"5 samples\"", 0.5, 4.0 * read, 3),
+    ] {
+        let scenario = written(&pipelines(loader), &[]);
+        let outcome = sim::run(&scenario, 0, &sim::Options::default());
+        let ended = outcome.jobs[0].steps.last().expect("a step").end;
+        let job = reported(&scenario);
+        let starts = job.epoch_starts.as_ref().expect("first batches");
+        assert_eq!(starts.epochs.len(), begins, "{loader}");
+        let first = start + shuffled + read + 8.0 * decode;
+        for of in &starts.epochs {
+            near(loader, of.slowest, first + 8.0 * decode, 1e-6);
+            near(loader, of.median, first + 4.0 * decode, 1e-6);
+        }
+        // Steps of the two GPUs end together.
+        let whole = 30.0 * 0.4 + begins as f64 * (first + 8.0 * decode);
+        near(loader, ended, whole, 1e-6);
+        let share = |cause| job.figures.stall.share(StallCause::own(cause));
+        near(loader, 1.0 + share(Cause::Restart), 1.0 + begins as f64 * start / whole, 1e-6);
+    }
+}
+
 #[test]
 fn more_workers_and_less_bandwidth_make_first_batches_later() {
     let first = |changes: &[(&str, &str)]| {
@@ -168,6 +224,34 @@ fn waiting_for_a_turn_is_charged_to_the_launch() {
             near(world, waited, 6e-3, 1e-6);
         }
         assert!(job.steps[49].end >= 50.0 * 19e-3 - 1e-6, "{world}: {}", job.steps[49].end);
+    }
+}
+
+#[test]
+fn live_pipelines_are_built_anew_as_simulated_ones() {
+    // System: a pipeline that takes 100 ms to build and reads from memory; three epochs of two steps of 200 ms. Expectation: each epoch's
+    // first batch waits for 100 ms in both worlds; a busy machine may take longer.
+    let text = r#"
+        name = "live-pipeline"
+        run = { epochs = 3, warm_up = "off", replications = 1 }
+        cluster = { nodes = 1, node = { cores = 2, gpus = 1 } }
+        storage.s.memory = {}
+        dataset.d = { samples = 8, sample_size = "100 kB" }
+        [[job]]
+        name = "j"
+        dataset = "d"
+        storage = "s"
+        batch = 4
+        loader.tf-data = { parallel_calls = 2, shuffle = "4 samples", start = "100 ms" }
+        model.step = "200 ms"
+    "#;
+    for (world, job) in worlds(&written(text, &[])) {
+        let waits: Vec<f64> = job.first_batches.iter().map(|of| of.seconds).collect();
+        assert_eq!(waits.len(), 3, "{world}");
+        assert!(waits.iter().all(|wait| (0.0999..0.19).contains(wait)), "{world}: {waits:?}");
+        let restarts = job.stalls.iter().filter(|of| of.cause == StallCause::own(Cause::Restart));
+        let restarts: f64 = restarts.map(|of| of.seconds).sum();
+        assert!((0.29..0.5).contains(&restarts), "{world}: {restarts}");
     }
 }
 

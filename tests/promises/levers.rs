@@ -94,6 +94,8 @@ const JOB: &[Row] = &[
     ("loader.tf-data.decode", Less, "the work of decoding"),
     ("loader.tf-data.collate", Less, "the work of collating"),
     ("loader.tf-data.delay", Less, "delays of the loader"),
+    ("loader.tf-data.start", Less, "the start of the pipeline"),
+    ("loader.tf-data.start_per_file", Less, "the start of the pipeline"),
     ("loader.tf-queue.threads", More(0), "loader workers"),
     ("loader.tf-queue.capacity", More(0), "prefetch depth"),
     ("loader.tf-queue.decode", Less, "the work of decoding"),

@@ -20,6 +20,8 @@ impl State {
             return;
         }
         loader.waiters.push_back(d);
+        self.begin_epoch_if_over(now, l);
+        let loader = &mut self.loaders[l];
         if !self.training.devices[d as usize].is_busy() {
             loader.queue.begin_wait(now);
         }
@@ -42,6 +44,9 @@ impl State {
         self.training.steps.add_fresh(fresh);
         self.trace_level(now, l);
         self.replace_request(now, l);
+        if !self.loaders[l].waiters.is_empty() {
+            self.begin_epoch_if_over(now, l);
+        }
         self.compute(now, d);
     }
 

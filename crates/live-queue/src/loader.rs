@@ -3,7 +3,7 @@
 use super::content::Contents;
 use super::state::Item;
 use forebay_engine::Time;
-use forebay_metrics::{FirstBatches, Polling, Queue, Requests, StageBuffer, Tuner};
+use forebay_metrics::{FirstBatches, Polling, Queue, Rebuilds, Requests, StageBuffer, Tuner};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -16,6 +16,8 @@ pub struct LoaderRun {
     pub(super) contents: Contents,
     /// Requests for batches, if the loader makes batches on request.
     pub requests: Option<Requests>,
+    /// Epochs of the pipeline, if each epoch builds it anew.
+    pub rebuilds: Option<Rebuilds>,
     /// The first batch of each epoch.
     pub first_batches: FirstBatches,
     /// State of polling, if threads poll instead of being woken.
@@ -53,6 +55,7 @@ impl LoaderRun {
             queue: Queue::new(1, 1, false, 0, Time::ZERO),
             contents: Contents::default(),
             requests: None,
+            rebuilds: None,
             first_batches: FirstBatches::default(),
             polling: None,
             tuner: None,
@@ -68,13 +71,16 @@ impl LoaderRun {
 
     /// Returns the next samples to read, at most `most`; `None` if the job needs no more.
     pub(super) fn next_samples(&mut self, most: u64) -> Option<Item> {
-        let samples = most.min(self.quota - self.started);
+        let epoch = self.rebuilds.as_ref();
+        let left = epoch.map_or(u64::MAX, |epoch| epoch.left(self.started));
+        let samples = most.min(self.quota - self.started).min(left);
         if samples == 0 {
             return None;
         }
+        let ready = epoch.map_or(Time::ZERO, Rebuilds::ready);
         let first = self.started;
         self.started += samples;
         self.in_progress += samples;
-        Some(Item { first, samples, ..Item::default() })
+        Some(Item { first, samples, ready, ..Item::default() })
     }
 }

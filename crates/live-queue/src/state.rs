@@ -151,6 +151,27 @@ impl State {
             requests.start(now);
             self.ask(now, l);
         }
+        self.begin_epoch(now, l);
+    }
+
+    /// Begins the next epoch of loader `l`, if its pipeline is built anew and all batches of the last epoch have been taken.
+    pub(super) fn begin_epoch_if_over(&mut self, now: Time, l: usize) {
+        let loader = &self.loaders[l];
+        let Some(rebuilds) = &loader.rebuilds else { return };
+        let taken = loader.in_progress == 0 && !loader.queue.has_batch();
+        if rebuilds.left(loader.started) == 0 && taken {
+            self.begin_epoch(now, l);
+        }
+    }
+
+    /// Begins the epoch of the next sample of loader `l`, if its pipeline is built anew: workers of the first stage take samples again.
+    fn begin_epoch(&mut self, now: Time, l: usize) {
+        let loader = &mut self.loaders[l];
+        let Some(rebuilds) = &mut loader.rebuilds else { return };
+        let samples = rebuilds.begin(now, loader.started).min(loader.quota - loader.started);
+        let stages = &mut self.stages[loader.stages.clone()];
+        stages.iter_mut().for_each(|stage| stage.buffer.begin_epoch(samples));
+        self.runnable.extend(self.stages[loader.stages.start].buffer.idle.drain(..));
     }
 
     /// Reports that worker `w` has executed its stage on `item`, with the activities in `log`.

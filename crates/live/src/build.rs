@@ -3,7 +3,9 @@
 use super::task::CopyTask;
 use forebay_engine::Time;
 use forebay_live_queue::{State, Training};
-use forebay_metrics::{FirstBatches, Polling, Queue, Recorder, Requests, StageBuffer, Tuner};
+use forebay_metrics::{
+    FirstBatches, Polling, Queue, Rebuilds, Recorder, Requests, StageBuffer, Tuner,
+};
 use forebay_scenario::{Job, Scenario};
 
 /// Returns the shared state: loaders and devices, and a timeline recorder if a trace is requested.
@@ -20,6 +22,7 @@ pub(super) fn state(scenario: &Scenario, part: &CopyTask) -> State {
         loader.polling = Polling::for_job(job);
         let dataset = &scenario.datasets[job.dataset];
         loader.requests = Requests::for_job(job, dataset, goal.quota);
+        loader.rebuilds = Rebuilds::for_job(job, dataset);
         loader.first_batches = FirstBatches::for_job(job, dataset, rank);
         if let (Some(requests), true, 0) = (&mut loader.requests, part.trace, rank) {
             requests.record();

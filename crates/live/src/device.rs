@@ -114,9 +114,9 @@ impl Emulated {
             self.sleep(span, since, clock, over);
             return Vec::new();
         };
-        let (work, turn) = launch.carry_out(self.streams, self.owner, self.model, number);
+        let (work, after) = launch.carry_out(self.streams, self.owner, self.model, number);
         let launched = clock.now().max(since);
-        let host = HostWork { since, work, turn, ..HostWork::default() };
+        let host = HostWork { since, work, after, ..HostWork::default() };
         if !launch.overlap {
             self.sleep(span, launched, clock, over);
             return launch_waits(host, since, launched).to_vec();

@@ -39,8 +39,8 @@ impl Launch {
         }
     }
 
-    /// Does a trainer's own work of step `number` of a model copy: keeps cores busy for `work`, and then waits for its turn on the node and
-    /// holds it for `serial`. Returns the core-seconds of each thread, and the time that the turn took, with the wait for it.
+    /// Does a trainer's own work of step `number` of a model copy: keeps cores busy for `work`, waits for `varying`, and then waits for its
+    /// turn on the node and holds it for `serial`. Returns the core-seconds of each thread, and the time that the rest took.
     pub(super) fn carry_out(
         &self,
         streams: Streams,
@@ -49,7 +49,8 @@ impl Launch {
         number: u64,
     ) -> (f64, Span) {
         let mut generator = streams.at(Purpose::Launch, owner, model, number);
-        let work = self.taking + self.work.draw(&mut generator) + self.varying.draw(&mut generator);
+        let work = self.taking + self.work.draw(&mut generator);
+        let wait = self.varying.draw(&mut generator);
         let span = Span::from_seconds(work);
         thread::scope(|threads| {
             for _ in 1..self.threads {
@@ -61,13 +62,18 @@ impl Launch {
             }
             busy(span);
         });
-        if self.serial == 0.0 {
+        if wait + self.serial == 0.0 {
             return (work, Span::ZERO);
         }
         let since = Instant::now();
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        thread::sleep(Duration::from_secs_f64(self.serial));
-        drop(turn);
+        if wait > 0.0 {
+            thread::sleep(Duration::from_secs_f64(wait));
+        }
+        if self.serial > 0.0 {
+            let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            thread::sleep(Duration::from_secs_f64(self.serial));
+            drop(turn);
+        }
         (work, Span::from_seconds(since.elapsed().as_secs_f64()))
     }
 }

@@ -36,7 +36,7 @@ impl FirstBatches {
             epoch: job.batches_of_epoch(dataset).max(1),
             models: (job.copies_per_loader() * job.learners.first()).into(),
             loader: loader.into(),
-            begins_anew: job.loader.requests.is_some(),
+            begins_anew: job.loader.requests.is_some() || job.loader.rebuilt.is_some(),
             ..FirstBatches::default()
         }
     }

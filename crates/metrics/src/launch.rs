@@ -11,16 +11,16 @@ pub struct HostWork {
     pub since: Time,
     /// Core-seconds of a thread of the trainer that has the most to do [s].
     pub work: f64,
-    /// Longest time for which a trainer, after that work, waited for its turn and had it.
-    pub turn: Span,
+    /// Longest time that a trainer took after that work: its wait, and its turn with the wait for it.
+    pub after: Span,
     /// Time for which the CPU quota stopped the threads.
     pub throttled: Span,
 }
 
 /// Splits a device's wait for `host`, from `from` to `now`, into three causes: first the quota that stopped the threads, then other
-/// threads that had the cores, then the threads' work, with the turn that a trainer takes after it.
+/// threads that had the cores, then the threads' work, with what a trainer does after it.
 pub fn launch_waits(host: HostWork, from: Time, now: Time) -> [Segment; 3] {
-    let work = (Span::from_seconds(host.work).0 + host.turn.0).min(now.since(host.since).0);
+    let work = (Span::from_seconds(host.work).0 + host.after.0).min(now.since(host.since).0);
     let turn = Time(now.0 - work).clamp(from, now);
     let resumed = (from + host.throttled).min(turn);
     let segment = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
@@ -43,7 +43,7 @@ mod tests {
         const S: u64 = 1_000_000_000_000;
         let split = |from: u64, throttled: u64| {
             let throttled = Span(throttled * S);
-            let host = HostWork { since: Time(2 * S), work: 3.0, throttled, turn: Span::ZERO };
+            let host = HostWork { since: Time(2 * S), work: 3.0, throttled, after: Span::ZERO };
             let parts = launch_waits(host, Time(from * S), Time(10 * S));
             parts.map(|part| part.end.since(part.start).seconds())
         };

@@ -20,7 +20,8 @@ pub struct StageBuffer<I> {
     samples: u32,
     ordered: bool,
     takes: usize,
-    /// Number of items that must stay in the buffer until all items have entered it; `coming` items are still to enter.
+    /// Number of items that must stay in the buffer until all items have entered it: `shuffled`, or none once no more are coming. `coming`
+    /// items are still to enter.
     kept: usize,
     coming: u64,
     capacity: usize,
@@ -33,6 +34,7 @@ pub struct StageBuffer<I> {
     held: BTreeMap<u64, u32>,
     /// Whether the last item may have fewer samples than the others.
     rounds_up: bool,
+    shuffled: usize,
 }
 
 impl<I> StageBuffer<I> {
@@ -48,6 +50,7 @@ impl<I> StageBuffer<I> {
             takes: job.items_taken(index) as usize,
             capacity: if requested { usize::MAX } else { stage.buffer as usize },
             kept: stage.kept as usize,
+            shuffled: stage.kept as usize,
             rounds_up: !job.gathers(index),
             ..StageBuffer::of_samples()
         }
@@ -56,9 +59,18 @@ impl<I> StageBuffer<I> {
 
     /// Sets the number of items still to come from the number of samples still to come.
     pub fn coming(mut self, samples: u64) -> StageBuffer<I> {
-        let of_item = u64::from(self.samples).max(1);
-        self.coming = if self.rounds_up { samples.div_ceil(of_item) } else { samples / of_item };
+        self.coming = self.items(samples);
         self
+    }
+
+    fn items(&self, samples: u64) -> u64 {
+        let of_item = u64::from(self.samples).max(1);
+        if self.rounds_up { samples.div_ceil(of_item) } else { samples / of_item }
+    }
+
+    /// Begins an epoch of `samples` samples, after all items of the epoch before have left the buffer.
+    pub fn begin_epoch(&mut self, samples: u64) {
+        (self.kept, self.coming) = (self.shuffled, self.items(samples));
     }
 
     /// Returns the buffer of a loader's only stage, which makes samples one by one, in any order.
@@ -70,6 +82,7 @@ impl<I> StageBuffer<I> {
             ordered: false,
             takes: 1,
             kept: 0,
+            shuffled: 0,
             coming: u64::MAX,
             rounds_up: true,
             capacity: 0,

@@ -381,7 +381,7 @@ impl Context<'_> {
             Cause::CpuWait => "more cores per node or cheaper decoding help".into(),
             Cause::Throttled => "a larger quota helps".into(),
             Cause::Order => "unordered delivery or more workers help".into(),
-            Cause::Restart => "keep workers alive between epochs".into(),
+            Cause::Restart => "keep workers, or the pipeline, alive between epochs".into(),
             Cause::FirstBatch => "longer epochs, fewer workers that read at once or a faster storage help".into(),
             Cause::Launch if self.takes_turns() => {
                 "fewer trainers on a node, faster cores, larger batches or fewer launches a step help".into()

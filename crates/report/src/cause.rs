@@ -126,7 +126,7 @@ impl Cause {
                 "a worker could compute, and its control group has used up its CPU quota for this period"
             }
             Cause::Order => "a batch is finished and held back behind an earlier one that is not",
-            Cause::Restart => "the loader starts its workers again for an epoch",
+            Cause::Restart => "the loader starts its workers, or builds its pipeline, for an epoch",
             Cause::Copy => "a batch is copied to the device",
             Cause::FirstBatch => {
                 "the first batch of an epoch is read and decoded, and the loader has no other ready"
@@ -177,7 +177,10 @@ impl Cause {
             Cause::Order => {
                 "Deliver batches as they are finished (`in_order = false`, `deterministic = false`), or prefetch deeper."
             }
-            Cause::Restart => "Keep workers from epoch to epoch (`persistent_workers = true`).",
+            Cause::Restart => {
+                "Keep workers from epoch to epoch (`persistent_workers = true`), or repeat the data set in one pipeline of `tf.data`; make \
+                 longer epochs."
+            }
             Cause::Copy => {
                 "Pin memory (`pin_memory`) so that copies go on beside the steps; copy smaller samples; use a faster `pcie`."
             }

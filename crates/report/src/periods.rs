@@ -111,6 +111,11 @@ fn epoch(scenario: &Scenario, job: &Job) -> Option<Period> {
             // at most one round of their batches is late.
             per_round / samples as f64 + f64::from(workers) * starts / time
         }
+        // Batches of the next epoch are made only when its first is wanted.
+        None if let Some(start) = job.loader.rebuilt.filter(|_| job.reads_data()) => {
+            let steps = samples as f64 / (job.batch * u64::from(job.models())) as f64;
+            (1.0 + start / job.step.seconds(job.batch as f64)) / steps
+        }
         // Where only a part is kept, hits may be more frequent at one end of the epoch.
         None if (LITTLE..1.0).contains(&kept_share(scenario, job)) => f64::INFINITY,
         None => 0.0,

@@ -1,5 +1,6 @@
 //! What ranks do beside computing, fitted to the results of other submitters' systems.
 
+use super::start::start;
 use super::{StorageResult, StorageResults, StorageRole, System};
 use crate::import::dlio::Beside;
 use rayon::prelude::*;
@@ -14,8 +15,6 @@ pub enum Shape {
     VaryingAndSerial,
     /// A varying time of each rank.
     Varying,
-    /// Threads on the host's cores.
-    Threads(u32),
     /// A varying time of each rank, and threads on the host's cores.
     VaryingAndThreads(u32),
 }
@@ -34,8 +33,7 @@ impl Shape {
     #[must_use]
     pub fn of(round: &str, workload: &str) -> Shape {
         match (workload, StorageResult::counts_first(round)) {
-            ("resnet50", _) => Shape::Threads(32),
-            ("cosmoflow", _) => Shape::VaryingAndThreads(8),
+            ("resnet50" | "cosmoflow", _) => Shape::VaryingAndThreads(8),
             ("unet3d", true) => Shape::VaryingAndSerial,
             _ => Shape::Varying,
         }
@@ -47,7 +45,6 @@ impl Shape {
         match self {
             Shape::VaryingAndSerial => Beside { varying: of[0], serial: of[1], ..none },
             Shape::Varying => Beside { varying: of[0], ..none },
-            Shape::Threads(threads) => Beside { work: of[0], threads, ..none },
             Shape::VaryingAndThreads(threads) => {
                 Beside { varying: of[0], work: of[1], threads, ..none }
             }
@@ -61,17 +58,23 @@ impl Shape {
 
 /// Returns the sum of relative errors of samples per second to the power of 3/2.
 fn loss(rows: &[Known<'_>], beside: &Beside) -> f64 {
-    let error = |(bandwidth, of, system): &Known<'_>| {
-        (expected(of, system, beside, *bandwidth) / of.samples_per_second - 1.0).abs().powf(1.5)
-    };
+    let error =
+        |row: &Known<'_>| (expected(row, beside) / row.of.samples_per_second - 1.0).abs().powf(1.5);
     rows.iter().map(error).sum()
 }
 
 /// Numbers that are tried for each constant, as powers of their ratio: from a ten-thousandth of a step to all of it.
 const TRIED: i32 = 60;
 
-/// A result to fit to: its system, and the bandwidth from which it is predicted [B/s].
-type Known<'a> = (f64, &'a StorageResult, &'a System);
+/// A result to fit to, with what its prediction needs besides.
+pub(super) struct Known<'a> {
+    pub(super) of: &'a StorageResult,
+    pub(super) system: &'a System,
+    /// Bandwidth from which it is predicted [B/s].
+    pub(super) bandwidth: f64,
+    /// Time that its epochs begin later than their bytes alone would have it [s].
+    pub(super) start: f64,
+}
 
 /// Returns the results of a workload in rounds of one kind that tell what ranks do beside computing: those of systems whose bandwidth is known
 /// from elsewhere. Where there are none, those of other systems, as if their bandwidth were not a limit: they tell the most that it can be.
@@ -90,11 +93,10 @@ fn rows<'a>(
         let (bandwidth, roles) = system.bandwidth();
         for (of, role) in system.results.iter().zip(roles).filter(|(of, _)| of.workload == workload)
         {
+            let known = |bandwidth| Known { of, system, bandwidth, start: start(all, system, of) };
             match role {
-                StorageRole::Held | StorageRole::PriceList => telling.push((bandwidth, of, system)),
-                StorageRole::Bandwidth | StorageRole::Single => {
-                    others.push((f64::INFINITY, of, system));
-                }
+                StorageRole::Held | StorageRole::PriceList => telling.push(known(bandwidth)),
+                StorageRole::Bandwidth | StorageRole::Single => others.push(known(f64::INFINITY)),
             }
         }
     }
@@ -113,7 +115,7 @@ pub fn fit(
 ) -> Option<Law> {
     let rows = rows(all, round, workload, without);
     let shape = Shape::of(round, workload);
-    let step = rows.first()?.1.step;
+    let step = rows.first()?.of.step;
     let loss = |of: [f64; 2]| loss(&rows, &shape.beside(of));
     let tried = |power: i32| step * 10_f64.powf(-4.0 * f64::from(TRIED - power) / f64::from(TRIED));
     let seconds: Vec<f64> = match shape.has_two() {
@@ -142,17 +144,13 @@ pub fn fit(
 }
 
 /// Returns the samples per second of a result in closed form: a step takes the longer of computing with the work beside it, and of reading
-/// its bytes; in the rounds that count it, the first batch of an epoch is read beside those of all workers. So it is counted for TensorFlow's
-/// threads as well, which share one batch: their official first batches take longer than its bytes do.
-pub(super) fn expected(
-    of: &StorageResult,
-    system: &System,
-    beside: &Beside,
-    bandwidth: f64,
-) -> f64 {
-    let step = steady_step(of, beside, bandwidth);
-    let first = match StorageResult::counts_first(&system.round) {
-        true => of.bytes_of_step() * f64::from(of.workers) / bandwidth,
+/// its bytes; in the rounds that count it, the first batch of an epoch is read beside those of all workers that each make one.
+pub(super) fn expected(row: &Known<'_>, beside: &Beside) -> f64 {
+    let of = row.of;
+    let step = steady_step(of, beside, row.bandwidth);
+    let together = if of.is_pytorch() { f64::from(of.workers) } else { 1.0 };
+    let first = match StorageResult::counts_first(&row.system.round) {
+        true => of.bytes_of_step() * together / row.bandwidth + row.start,
         false => 0.0,
     };
     let steps = f64::from(of.steps);

@@ -6,11 +6,13 @@
 mod file;
 mod law;
 mod predict;
+mod start;
 #[cfg(test)]
 mod tests;
 
 pub use law::{Law, Shape, fit};
 pub use predict::{StorageCompared, compare, scenario};
+pub use start::start;
 
 /// The results that the repository contains.
 pub const STORAGE: &str = include_str!("../../../calibrate/published/mlperf.toml");
@@ -121,6 +123,19 @@ impl StorageResult {
 }
 
 impl System {
+    /// Returns the highest bandwidth at which first batches of the system's other results with the workload of `of` came, all workers of
+    /// all ranks reading at once [B/s]; `None` if no other result shows it, or the loader is not PyTorch's.
+    #[must_use]
+    pub fn bandwidth_of_first_batches(&self, of: &StorageResult) -> Option<f64> {
+        let others = self.results.iter().filter(|other| *other != of && other.is_pytorch());
+        let others = others.filter(|other| other.workload == of.workload);
+        let rates = others.filter_map(|other| {
+            let bytes = other.bytes_of_step() * f64::from(other.workers);
+            Some(bytes / other.first_batch_later?)
+        });
+        rates.max_by(f64::total_cmp)
+    }
+
     /// Returns the bandwidth from which the system's results are predicted [B/s], and what each of its results is used for.
     #[must_use]
     pub fn bandwidth(&self) -> (f64, Vec<StorageRole>) {

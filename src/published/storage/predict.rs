@@ -1,6 +1,7 @@
 //! Predictions of official results by simulation.
 
 use super::law::{fit, steady_step};
+use super::start::start;
 use super::{StorageResult, StorageResults, StorageRole, System, target};
 use crate::import::dlio::Beside;
 use crate::published::PublishedError;
@@ -38,8 +39,11 @@ pub struct StorageCompared<'p> {
     pub interval90: Option<[f64; 2]>,
     /// Predicted accelerator utilisation, by the round's definition.
     pub utilisation: f64,
-    /// Predicted mean time until a rank's first batch [s].
+    /// Predicted mean time until a rank's first batch in later epochs [s]: at the bandwidth at which first batches of the system's other
+    /// results came, where they show it.
     pub first_batch: f64,
+    /// Whether the official time of first batches is in none of the inputs of its prediction.
+    pub judges_first_batch: bool,
     /// Samples per second at the median share of the fastest possible rate that other submitters reach with the workload.
     pub constant: f64,
     /// Samples per second that the bandwidth alone allows.
@@ -79,8 +83,10 @@ pub fn compare<'p>(
     let compared = rows.par_iter().map(|(system, of, role, bandwidth)| {
         let law = fit(all, &system.round, &of.workload, Some(&system.submitter));
         let beside = law.map_or_else(Beside::default, |law| law.beside);
-        let simulated = simulate(system, of, *bandwidth, &beside)
+        let start = start(all, system, of);
+        let simulated = simulate(system, of, *bandwidth, &beside, start)
             .map_err(|what| PublishedError { file: name.to_owned(), line: of.line, what })?;
+        let shown = system.bandwidth_of_first_batches(of);
         Ok(StorageCompared {
             system,
             result: of,
@@ -90,7 +96,14 @@ pub fn compare<'p>(
             samples_per_second: simulated.samples_per_second,
             interval90: None,
             utilisation: simulated.utilisation,
-            first_batch: simulated.first_batch,
+            first_batch: match (shown, of.is_pytorch()) {
+                // The time in which all first batches are read is in proportion to 1 / bandwidth.
+                (Some(shown), _) => (simulated.first_batch - start) * bandwidth / shown,
+                (None, true) => simulated.first_batch - start,
+                (None, false) => simulated.first_batch,
+            },
+            judges_first_batch: shown.is_some()
+                || matches!(role, StorageRole::Held | StorageRole::PriceList),
             constant: usual_share(all, system, &of.workload) * of.fastest(),
             bandwidth_only: of.fastest().min(bandwidth / of.sample_size),
             accelerators: most_accelerators(of, &beside, *bandwidth),
@@ -168,8 +181,9 @@ fn simulate(
     of: &StorageResult,
     bandwidth: f64,
     beside: &Beside,
+    start: f64,
 ) -> Result<Simulated, String> {
-    let text = scenario(system, of, bandwidth, beside);
+    let text = scenario(system, of, bandwidth, beside, start);
     let parsed = ScenarioFile::parse(&system.name, text).and_then(|file| file.resolve(&[]));
     let scenario = parsed.map_err(|problems| {
         format!("the result cannot be simulated: {problems}; correct its numbers")
@@ -200,10 +214,16 @@ fn simulate(
     })
 }
 
-/// Returns the scenario with which a result is predicted. A batch of TensorFlow's record files is one sample: they are read in a stream, and
+/// Returns the scenario with which a result is predicted; its epochs begin with `start` [s] beside reading, in the mean. A batch of TensorFlow's record files is one sample: they are read in a stream, and
 /// how many records it has does not matter.
 #[must_use]
-pub fn scenario(system: &System, of: &StorageResult, bandwidth: f64, beside: &Beside) -> String {
+pub fn scenario(
+    system: &System,
+    of: &StorageResult,
+    bandwidth: f64,
+    beside: &Beside,
+    start: f64,
+) -> String {
     let pytorch = of.is_pytorch();
     let (batch, size) = match pytorch {
         true => (of.batch, of.sample_size),
@@ -218,12 +238,13 @@ pub fn scenario(system: &System, of: &StorageResult, bandwidth: f64, beside: &Be
     };
     let loader = match pytorch {
         true => format!(
-            "[job.loader.pytorch]\nworkers = {}\nprefetch_factor = {}\npersistent_workers = true\ndrop_last = true\n",
+            "[job.loader.pytorch]\nworkers = {}\nprefetch_factor = {}\npersistent_workers = true\ndrop_last = true\nstart = \"{} s\" # in the mean over epochs\n",
             of.workers,
-            2_u32.div_ceil(of.workers)
+            2_u32.div_ceil(of.workers),
+            start / f64::from(of.workers)
         ),
         false => format!(
-            "[job.loader.tf-data]\nparallel_reads = 1 # together {} make each batch\nparallel_calls = 1\nprefetch = 2\n",
+            "[job.loader.tf-data]\nparallel_reads = 1 # together {} make each batch\nparallel_calls = 1\nprefetch = 2\nstart = \"{start} s\"\n",
             of.workers
         ),
     };

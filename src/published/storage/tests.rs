@@ -64,13 +64,16 @@ fn a_file_with_values_that_no_measurement_has_is_refused_with_its_line() {
 fn the_fit_finds_the_constants_that_made_the_results() {
     // System: the results' own systems, with samples per second that the closed form gives for known constants. Expectation: the same
     // constants, also without one submitter.
-    let mut made = results();
+    let all = results();
+    let mut made = all.clone();
     let of = crate::import::dlio::Beside { varying: 3e-3, serial: 1.5e-3, threads: 1, work: 0.0 };
     for system in &mut made.systems {
         system.read_bandwidth = Some(1e15);
         let unchanged = system.clone();
         for result in &mut system.results {
-            result.samples_per_second = law::expected(result, &unchanged, &of, 1e15);
+            let start = start(&all, &unchanged, result);
+            let row = law::Known { of: result, system: &unchanged, bandwidth: 1e15, start };
+            result.samples_per_second = law::expected(&row, &of);
         }
     }
     for without in [None, Some("IEI")] {
@@ -79,4 +82,50 @@ fn the_fit_finds_the_constants_that_made_the_results() {
         assert!((law.beside.serial / of.serial - 1.0).abs() < 0.02, "{law:?}");
     }
     assert!(fit(&made, "v1.0", "none", None).is_none());
+}
+
+#[test]
+fn the_imports_starts_agree_with_the_medians_of_all_results() {
+    use crate::import::dlio::{START_OF_RESNET50, START_OF_WORKER, START_PER_FILE};
+    let all = results();
+    let nobody = System { submitter: "nobody".to_owned(), ..all.systems[0].clone() };
+    let found = |workload: &str| {
+        let of = all.systems.iter().flat_map(|system| &system.results);
+        let of = of.clone().find(|of| of.workload == workload).expect("a result");
+        (of, start(&all, &nobody, of))
+    };
+    let near = |shipped: f64, found: f64| assert!((shipped / found - 1.0).abs() < 0.03, "{found}");
+    let (of, seconds) = found("unet3d");
+    // Workers start once in the five epochs of a run.
+    near(START_OF_WORKER, 5.0 * seconds / f64::from(of.workers));
+    let (of, seconds) = found("cosmoflow");
+    near(START_PER_FILE, seconds / (f64::from(of.ranks) * f64::from(of.steps)));
+    near(START_OF_RESNET50, found("resnet50").1);
+}
+
+#[test]
+fn first_batches_are_predicted_from_those_of_the_systems_other_results() {
+    // System: two results of U-Net3D whose first batches come at 1 and 2 GB/s. Expectation: the first is predicted at 2 GB/s, the second at
+    // 1 GB/s; TensorFlow's, and the only result of a system, at the system's bandwidth.
+    let all = results();
+    let of = |rate: f64| {
+        let one = all.systems[0].results[1].clone();
+        let bytes = one.bytes_of_step() * f64::from(one.workers);
+        StorageResult { first_batch_later: Some(bytes / rate), ..one }
+    };
+    let (slow, fast) = (of(1e9), of(2e9));
+    let tensorflow = StorageResult { workload: "resnet50".to_owned(), ..slow.clone() };
+    let system = System {
+        results: vec![slow.clone(), fast.clone(), tensorflow.clone()],
+        ..all.systems[0].clone()
+    };
+    let near = |of, rate: f64| {
+        let found = system.bandwidth_of_first_batches(of).expect("a bandwidth");
+        assert!((found / rate - 1.0).abs() < 1e-9, "{found}");
+    };
+    near(&slow, 2e9);
+    near(&fast, 1e9);
+    assert_eq!(system.bandwidth_of_first_batches(&tensorflow), None);
+    let alone = System { results: vec![slow.clone()], ..system };
+    assert_eq!(alone.bandwidth_of_first_batches(&slow), None);
 }

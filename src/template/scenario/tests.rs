@@ -31,6 +31,14 @@ fn workloads_of_mlperf_storage_have_its_data_set_batch_and_step() {
     assert!(job.sync.is_none() && usual.remarks.is_empty(), "{:?}", usual.remarks);
     assert!(usual.cluster.node.page_cache.is_none(), "every epoch reads from the storage");
     assert!((scenario(Some(14)).jobs[0].step.seconds(14.0) - 1.272).abs() < 2e-5);
+    let wide = ScenarioAnswers {
+        model: "unet3d".to_owned(),
+        nodes: 8,
+        gpus: 8,
+        ..ScenarioAnswers::default()
+    };
+    let text = wide.text().expect("a scenario");
+    assert!(text.contains("samples = 224000"), "500 steps of 64 batches of 7: {text}");
     let on = |gpu: &str| {
         let (model, gpu) = ("cosmoflow".to_owned(), gpu.to_owned());
         let text = ScenarioAnswers { model, gpu, ..ScenarioAnswers::default() }.text();

@@ -8,6 +8,7 @@ mod beside;
 mod checkpoints;
 mod keys;
 mod place;
+mod start;
 mod text;
 mod yaml;
 
@@ -16,6 +17,9 @@ use serde_json::Value;
 pub use beside::{Beside, beside};
 pub use checkpoints::Checkpoints;
 pub use place::{Said, said, source};
+pub use start::{
+    START_OF_RESNET50, START_OF_WORKER, START_PER_FILE, pytorch_start, tensorflow_start,
+};
 pub use text::scenario;
 pub use yaml::{DlioError, read};
 
@@ -149,6 +153,9 @@ pub struct Deployment {
     pub bandwidth: String,
     /// Work beside computing of each rank; `None`: as official results of the workload show it.
     pub beside: Option<Beside>,
+    /// Time that the loader takes to begin an epoch, beside reading [s]: that of each of PyTorch's workers before the first epoch, or that of
+    /// TensorFlow's pipeline before each; `None`: as official results show it.
+    pub start: Option<f64>,
     /// Name of the import's source, for the first lines of the scenario.
     pub source: String,
 }

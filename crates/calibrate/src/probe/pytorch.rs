@@ -1,5 +1,5 @@
 //! The probe `pytorch`: what PyTorch's `DataLoader` costs on this machine: decoding by the libraries that Python finds, collating and
-//! handing over a batch, taking it, starting workers. A Python program, which lives as long as the probe, does the work.
+//! handing over a batch, taking it, starting workers, and what several ranks do beside computing. A Python program, which lives as long as the probe, does the work.
 
 use super::decode::Set;
 use super::{Bytes, Cell, Context, Count, List, Probe, ProbeError, Rules, Seconds, Trial};
@@ -38,6 +38,9 @@ pub struct PytorchSettings {
     pub batch: Option<List<Count>>,
     /// Numbers of workers that are started (default: [1, 2, 4]).
     pub workers: Option<List<Count>>,
+    /// Numbers of ranks on this machine that each take batches, compute and wait for each other (default: 1, 2, half of the cores, and
+    /// all of them; at most 32).
+    pub ranks: Option<List<Count>>,
     /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
@@ -75,6 +78,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const SEED: u64 = 1;
 /// Largest number of trials of each cell.
 const TRIALS: usize = 8;
+/// Largest number of ranks, unless the plan names more.
+const MOST_RANKS: usize = 32;
 
 /// The probe `pytorch`: each operation is an image, a batch or a start.
 #[derive(Debug)]
@@ -85,6 +90,8 @@ pub struct PytorchProbe {
     libraries: Vec<Library>,
     /// Numbers of threads of one interpreter.
     threads: Vec<usize>,
+    /// Numbers of ranks.
+    ranks: Vec<usize>,
     sets: Vec<(Set, Vec<PathBuf>)>,
 }
 
@@ -95,12 +102,16 @@ impl PytorchProbe {
         let given = settings.library.as_ref();
         let most = cores.ceil().max(1.0) as usize;
         let usual = BTreeSet::from([2, most.div_ceil(2).max(2), most.max(2)]);
-        let threads = counts(&settings.threads, &Vec::from_iter(usual));
+        let threads = counts(&settings.threads, &Vec::from_iter(usual.iter().copied()));
+        let usual = usual.into_iter().map(|number| number.min(MOST_RANKS));
+        let ranks = BTreeSet::from_iter(usual.chain([1]));
+        let ranks = counts(&settings.ranks, &Vec::from_iter(ranks));
         PytorchProbe {
             settings: settings.clone(),
             python: None,
             libraries: given.map_or(Library::ALL.to_vec(), |list| list.0.clone()),
             threads,
+            ranks,
             sets: Vec::new(),
         }
     }
@@ -126,6 +137,8 @@ impl PytorchProbe {
         let start =
             |workers: usize| Cell::new(&[("part", "start")], &[("workers", workers as f64)]);
         cells.extend(workers.into_iter().map(start));
+        let ranks = |ranks: &usize| Cell::new(&[("part", "ranks")], &[("ranks", *ranks as f64)]);
+        cells.extend(self.ranks.iter().map(ranks));
         cells
     }
 
@@ -219,7 +232,7 @@ impl Probe for PytorchProbe {
         let Some(python) = &mut self.python else { return Err(ProbeError::Time) };
         let mut request =
             json!({ "part": cell.label("part"), "seconds": context.length.as_secs_f64() });
-        for name in ["sample", "batch", "workers", "resize", "threads"] {
+        for name in ["sample", "batch", "workers", "resize", "threads", "ranks"] {
             request[name] = cell.count(name).into();
         }
         request["library"] = cell.label("format").into();
@@ -385,7 +398,7 @@ mod tests {
         let cells = probe.cells();
         assert_eq!(cells.iter().filter(|cell| cell.label("part") == "decode").count(), 1);
         assert_eq!(cells.iter().filter(|cell| cell.label("part") == "threads").count(), 1);
-        assert_eq!(cells.len(), 1 + 1 + 2 + 1);
+        assert_eq!(cells.len(), 1 + 1 + 2 + 1 + 2);
         let found = probe.trial(&cells[0], &context).expect("a trial");
         assert_eq!((found.operations, found.seconds, found.core_seconds), (12, 0.5, 0.25));
         assert_eq!(found.elsewhere, 0.3);

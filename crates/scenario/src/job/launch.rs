@@ -22,11 +22,11 @@ use schemars::JsonSchema;
 pub struct Launch {
     /// CPU work of each of the trainer's threads [core-seconds].
     pub work: Distribution,
-    /// CPU work of each thread beyond `work`, drawn anew for each trainer and step [core-seconds].
+    /// Time for which the trainer then waits without a core, drawn anew for each trainer and step [s].
     pub varying: Distribution,
     /// CPU work before that, to take the step's batch from the loader [core-seconds].
     pub taking: f64,
-    /// Time after the work for which the trainer holds what only one trainer on its node can hold at a time [s].
+    /// Time after that for which the trainer holds what only one trainer on its node can hold at a time [s].
     pub serial: f64,
     /// Number of the trainer's threads, each on at most one core.
     pub threads: u32,
@@ -78,12 +78,11 @@ pub(super) type Written = Field<TimeOr<LaunchSettings>>;
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LaunchSettings {
-    /// CPU work of each thread, in core-seconds.
-    #[schemars(required)]
+    /// CPU work of each thread, in core-seconds (default: as the profile says if `measured` is true; otherwise the key is required).
     #[schemars(extend("x-role" = Role::Limit))]
     work: Field<Varying<Time>>,
-    /// Work of each thread beyond `work` that differs from trainer to trainer and from step to step. Where ranks wait for each
-    /// other at the end of a step, the step has the longest of theirs (default: none).
+    /// Time that a trainer takes after `work`, without a core, and that differs from trainer to trainer and from step to step: waking up,
+    /// messages, logs. Where ranks wait for each other at the end of a step, the step has the longest of theirs (default: none).
     #[schemars(extend("x-role" = Role::Limit))]
     varying: Field<Varying<Time>>,
     /// Time of a step, after the work, for which a trainer holds what all trainers on its node share: the kernel's locks, a log,
@@ -100,11 +99,15 @@ pub(crate) struct LaunchSettings {
     /// pinning thread, need the same lock (default: 0).
     #[schemars(extend("x-role" = Role::Limit))]
     gil: Field<Share>,
+    /// Whether `work`, `varying` and `serial` that are not written are what the profile has measured of PyTorch's ranks: taking a batch, and
+    /// by how much ranks that wait for each other differ (default: false).
+    #[schemars(extend("x-role" = Role::Choice))]
+    measured: Field<bool>,
 }
 
 impl Table for LaunchSettings {
     const KEYS: &'static [&'static str] =
-        &["work", "varying", "serial", "threads", "overlap", "gil"];
+        &["work", "varying", "serial", "threads", "overlap", "gil", "measured"];
     const WHAT: &'static str =
         "what the trainer does on cores for each step: core-seconds, or those of several threads";
 }
@@ -126,20 +129,65 @@ pub(super) fn resolve(written: &Written, check: Check<'_>, device: Device) -> Op
 
 impl LaunchSettings {
     fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Launch> {
-        check.required(at, &self.work, "work", "write `work = \"2 ms\"`");
-        let (work_at, work) = self.work.given()?;
-        let varying = match self.varying.given() {
-            Some((at, varying)) => varying.resolve(check, at)?,
-            None => Distribution::Constant(0.0),
+        let is_measured = self.measured.get().copied().unwrap_or(false);
+        let measured =
+            if is_measured { Some(Measured::of(check, self.measured.at)?) } else { None };
+        if measured.is_none() {
+            check.required(at, &self.work, "work", "write `work = \"2 ms\"`");
+        }
+        let of = |field: &Field<Varying<Time>>, measured: Option<Distribution>| match field.given()
+        {
+            Some((at, time)) => time.resolve(check, at),
+            None => measured,
         };
+        let constant = |measured: &Measured| Distribution::Constant(measured.work);
+        let exponential = |measured: &Measured| match measured.varying {
+            mean if mean > 0.0 => Distribution::Exponential { mean },
+            _ => Distribution::Constant(0.0),
+        };
+        let none = Some(Distribution::Constant(0.0));
         Some(Launch {
-            work: work.resolve(check, work_at)?,
-            varying,
+            work: of(&self.work, measured.as_ref().map(constant))?,
+            varying: of(&self.varying, measured.as_ref().map(exponential).or(none))?,
             taking: 0.0,
-            serial: self.serial.get().map_or(0.0, |time| time.0),
+            serial: match (self.serial.get(), measured) {
+                (Some(time), _) => time.0,
+                (None, measured) => measured.map_or(0.0, |measured| measured.serial),
+            },
             threads: self.threads.get().map_or(1, |threads| threads.small()),
             overlap: self.overlap.get().copied().unwrap_or(true),
             lock: self.gil.get().map_or(0.0, |share| share.0),
+        })
+    }
+}
+
+/// What a profile has measured of ranks in a step beside computing [s].
+struct Measured {
+    /// Without the constant part of taking a batch, which the loader's `take` has.
+    work: f64,
+    varying: f64,
+    serial: f64,
+}
+
+impl Measured {
+    /// Returns what the profile has measured; reports an error at `written` if it has not.
+    fn of(check: Check<'_>, written: Option<NodeId>) -> Option<Measured> {
+        let parts = check.profile.and_then(|profile| profile.loader.get("pytorch"));
+        let ranks = parts.and_then(|parts| parts.get("ranks"));
+        let (Some(parts), Some(ranks)) = (parts, ranks) else {
+            if let Some(at) = written {
+                let what = "no profile has measured what ranks do beside computing";
+                let remedy = "name a `profile` from a plan with `[pytorch]`, or write `work`, `varying` and `serial`";
+                check.wrong(at, what, remedy);
+            }
+            return None;
+        };
+        let value = |name: &str| ranks.value(name).unwrap_or(0.0);
+        let taking = parts.get("take").and_then(|take| take.value("fixed")).unwrap_or(0.0);
+        Some(Measured {
+            work: (value("work") - taking).max(0.0),
+            varying: value("varying"),
+            serial: value("serial"),
         })
     }
 }

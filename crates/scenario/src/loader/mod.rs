@@ -30,6 +30,9 @@ pub struct StageGraph {
     /// Requests for batches, if the first stage makes a batch only on request. All items of the first stage are then
     /// batches, and no worker ever waits for room in a buffer or for its turn.
     pub requests: Option<Requests>,
+    /// Time to build the pipeline anew at the beginning of each epoch [s]. `None`: it reads on across the ends of epochs. Loaders that
+    /// make batches on request have a `start` of their own instead.
+    pub rebuilt: Option<f64>,
     /// Polling, if the workers poll for room and the trainer polls for batches at regular intervals.
     pub generator: Option<Generator>,
     /// Core time that worker processes would take to copy the decoded bytes of a batch to the trainer [core-s/B]. `None` if processes
@@ -228,6 +231,7 @@ impl StageGraph {
         StageGraph {
             stages,
             requests: None,
+            rebuilt: None,
             generator: None,
             process_copies: None,
             taking: 0.0,

@@ -10,7 +10,7 @@ use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::Field;
-use crate::number::Positive;
+use crate::number::{Amount, Positive};
 use crate::role::Role;
 use forebay_model::units::{Samples, Time};
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ use serde::Deserialize;
 const LARGEST_PREFETCH: u64 = 1 << 20;
 
 /// TensorFlow's `tf.data`: `interleave` of files, `shuffle`, `map`, `batch` and `prefetch`, over a data set that is
-/// repeated for ever. `"auto"` is `AUTOTUNE`. A process has one such pipeline: `tf.distribute` splits its batches over all GPUs of
+/// repeated for ever, or read by a new iterator in each epoch (`start`). `"auto"` is `AUTOTUNE`. A process has one such pipeline: `tf.distribute` splits its batches over all GPUs of
 /// a node, while under Horovod each rank has one (`loaders = "per-rank"`).
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +54,14 @@ pub(crate) struct TfData {
     /// Core-seconds to put a batch together (default: 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     collate: Field<Varying<Time>>,
+    /// Time to build the pipeline at the beginning of each epoch, if each epoch has an iterator of its own: batches of the next epoch are
+    /// made only when the trainer wants the first (default: the data set is repeated for ever, unless `start_per_file` is written).
+    #[schemars(extend("x-role" = Role::Limit))]
+    start: Field<Amount<Time>>,
+    /// Time for each file of the data set to build the pipeline, beside `start`: the list of files is made and shuffled anew in each epoch
+    /// (default: 0 s).
+    #[schemars(extend("x-role" = Role::Limit))]
+    start_per_file: Field<Amount<Time>>,
 }
 
 impl TfData {
@@ -104,8 +112,20 @@ impl TfData {
             grows: size == Tunable::Auto,
             ..Stage::default()
         };
-        let graph = StageGraph::new(vec![interleave, map, prefetch]);
+        let graph = StageGraph {
+            rebuilt: self.rebuilt(dataset),
+            ..StageGraph::new(vec![interleave, map, prefetch])
+        };
         Some(ResolvedLoader { graph, last_buffer: self.prefetch.at })
+    }
+
+    /// Returns the time to build the pipeline at the beginning of each epoch [s]; `None` if the data set is repeated for ever.
+    fn rebuilt(&self, dataset: Option<&Dataset>) -> Option<f64> {
+        let (start, per_file) = (self.start.get(), self.start_per_file.get());
+        start.or(per_file)?;
+        let files = dataset.map_or(0.0, |dataset| dataset.files() as f64);
+        let seconds = |time: Option<&Amount<Time>>| time.map_or(0.0, |time| time.0);
+        Some(seconds(start) + files * seconds(per_file))
     }
 
     fn order(&self) -> Order {

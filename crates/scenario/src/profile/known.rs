@@ -59,6 +59,9 @@ const LOADER: &[LawParameter] = &[
     may("per_sample", "s"),
     may("per_byte", "s/B"),
     may("per_worker", "s"),
+    may("work", "s"),
+    may("varying", "s"),
+    may("serial", "s"),
     may("share", "1"),
 ];
 const COPY: &[LawParameter] = &[must("latency", "s"), must("bandwidth", "B/s")];

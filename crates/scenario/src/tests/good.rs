@@ -129,6 +129,7 @@ fn fletcher_job() -> Job {
                 ..Stage::default()
             }],
             requests: None,
+            rebuilt: None,
             generator: None,
             process_copies: None,
             taking: 0.0,

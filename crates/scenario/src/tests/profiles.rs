@@ -157,7 +157,11 @@ fn a_pytorch_loader_costs_what_the_profile_has_measured_in_python() {
         + &fit("loader.pytorch.lock-pillow", &[("share", "0.25", "1")])
         + &fit("loader.pytorch.inline", &[("fixed", "2e-4", "s"), ("per_byte", "0.0", "s/B")])
         + &fit("loader.pytorch.take", &[("fixed", "1e-3", "s"), ("per_byte", "1e-9", "s/B")])
-        + &fit("loader.pytorch.start", &[("fixed", "2e-2", "s"), ("per_worker", "8e-3", "s")]);
+        + &fit("loader.pytorch.start", &[("fixed", "2e-2", "s"), ("per_worker", "8e-3", "s")])
+        + &fit(
+            "loader.pytorch.ranks",
+            &[("work", "4e-3", "s"), ("varying", "2e-4", "s"), ("serial", "5e-4", "s")],
+        );
     let before = "[job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n";
     let job = |keys: &str, more: &[(&str, &str)]| {
         let loader = format!("[job.loader.pytorch]\ndecode = \"pillow\"\n{keys}\n");
@@ -195,6 +199,16 @@ fn a_pytorch_loader_costs_what_the_profile_has_measured_in_python() {
     let both = [(step[0].0, "step = \"5 ms\"\nlaunch = \"2 ms\"")];
     let launch = job("workers = 2\ntake = \"3 ms\"", &both).launch.expect("a launch");
     assert!(launch.overlap && launch.has_work() && launch.taking == 3e-3);
+    let measured = [(step[0].0, "step = \"5 ms\"\nlaunch = { measured = true, overlap = false }")];
+    let launch = job("workers = 2", &measured).launch.expect("a launch");
+    // Taking a batch is in `take` already.
+    assert_eq!(launch.work, Distribution::Constant(3e-3));
+    assert_eq!(launch.varying, Distribution::Exponential { mean: 2e-4 });
+    assert_eq!(launch.serial, 5e-4);
+    let written =
+        "step = \"5 ms\"\nlaunch = { measured = true, work = \"1 ms\", serial = \"0 s\" }";
+    let launch = job("workers = 2", &[(step[0].0, written)]).launch.expect("a launch");
+    assert_eq!((launch.work, launch.serial), (Distribution::Constant(1e-3), 0.0));
     let pinned = job("workers = 2\npin_memory = \"2 ms\"", &step);
     assert_eq!((pinned.loader.taking, &pinned.launch), (0.0, &None));
     assert_eq!(pinned.loader.stages[1].per_item.len(), 2);

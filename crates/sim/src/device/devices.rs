@@ -195,12 +195,11 @@ impl Devices {
             let number = trainer.number.into();
             let mut generator = env.streams.at(Purpose::Launch, owner, number, step);
             let varying = launch.varying.as_ref();
-            let work = launch.taking
-                + launch.work.draw(&mut generator)
-                + varying.map_or(0.0, |varying| varying.draw(&mut generator));
+            let work = launch.taking + launch.work.draw(&mut generator);
+            let wait = varying.map_or(0.0, |varying| varying.draw(&mut generator));
             launching.add(work);
             let parts = launch_threads(env, t, trainer.cores, (work, launch.threads));
-            self.trainers[t].begin(parts);
+            self.trainers[t].begin(parts, Span::from_seconds(wait));
         }
         if !launch.overlap {
             self.trace(env, d, Cause::Launch.name());
@@ -212,8 +211,8 @@ impl Devices {
     pub(crate) fn host_work(&self, d: DeviceId, until: Time) -> HostWork {
         let Some(launching) = &self.all[d].launching else { return HostWork::default() };
         let mut host = launching.work();
-        let turns = launching.trainers().iter().map(|t| self.trainers[t].turn_so_far(until));
-        host.turn = turns.fold(host.turn, Span::max);
+        let after = launching.trainers().iter().map(|t| self.trainers[t].after_threads(until));
+        host.after = after.fold(host.after, Span::max);
         host
     }
 
@@ -240,19 +239,24 @@ impl Devices {
             broken("a device whose trainer has launched has trainers");
             return None;
         };
-        let turn = match trainer.end_part(env.now) {
+        let works = trainer.works();
+        let ended = trainer.end_part(env.now);
+        if works && !matches!(ended, Ended::Part) {
+            launching.note_throttling(env, quota);
+        }
+        let after = match ended {
             Ended::Part => return None,
-            Ended::Threads(turns, length) => {
-                launching.note_throttling(env, quota);
+            Ended::Threads(wait) => {
+                env.after(wait, Event::Waited(ActivityId::Launch(t)));
+                return None;
+            }
+            Ended::Wait(turns, length) => {
                 env.take_core((turns, None), ActivityId::Launch(t), length);
                 return None;
             }
-            Ended::All(turn) => turn,
+            Ended::All(after) => after,
         };
-        if turn == Span::ZERO {
-            launching.note_throttling(env, quota);
-        }
-        if !launching.end_trainer(turn) || device.account.state() != State::Launching {
+        if !launching.end_trainer(after) || device.account.state() != State::Launching {
             return None;
         }
         device.note_work(env.now);

@@ -22,6 +22,8 @@ pub(crate) struct Trainer {
     pub(crate) quota: Option<TokenBucketId>,
     /// Station at which the trainers of its node take turns after their work, and the length of a turn; `None` if they need not.
     turns: Option<(StationId, Delay)>,
+    /// How long it waits between its work and its turn in this step.
+    wait: Span,
     /// Work in progress.
     doing: Doing,
 }
@@ -31,7 +33,9 @@ pub(crate) struct Trainer {
 enum Doing {
     /// Its threads work; so many ends of parts of their work are still to be reported.
     Threads(u32),
-    /// Since this instant it has waited for its turn, or had it.
+    /// Since this instant its threads have been done, and it waits without a core.
+    Waiting(Time),
+    /// Since this instant its threads have been done; it waits for its turn, or has it.
     Turn(Time),
 }
 
@@ -43,46 +47,68 @@ impl Trainer {
         quota: Option<TokenBucketId>,
         turns: Option<(StationId, Delay)>,
     ) -> Trainer {
-        Trainer { device, number, cores, quota, turns, doing: Doing::Threads(0) }
+        Trainer { device, number, cores, quota, turns, wait: Span::ZERO, doing: Doing::Threads(0) }
     }
 
-    /// Begins the work of the trainer's threads. They are done after [`end_part`](Trainer::end_part) was called `parts` times.
-    pub(crate) fn begin(&mut self, parts: u32) {
-        self.doing = Doing::Threads(parts);
+    /// Begins the work of the trainer's threads. They are done after [`end_part`](Trainer::end_part) was called `parts` times; then the
+    /// trainer waits for `wait` without a core.
+    pub(crate) fn begin(&mut self, parts: u32, wait: Span) {
+        (self.doing, self.wait) = (Doing::Threads(parts), wait);
+    }
+
+    /// Returns whether its threads work, or have just ended.
+    pub(crate) fn works(&self) -> bool {
+        matches!(self.doing, Doing::Threads(_))
     }
 
     /// Returns the station whose server the trainer, or one of its threads, has now; `None` if its threads share cores.
     pub(crate) fn station(&self) -> Option<StationId> {
         match self.doing {
             Doing::Threads(_) => self.cores.slots().map(|(station, _)| station),
+            Doing::Waiting(_) => None,
             Doing::Turn(_) => self.turns.map(|(station, _)| station),
         }
     }
 
-    /// Records at `now` the end of a part of its threads' work, or of its turn; returns what comes next.
+    /// Records at `now` the end of a part of its threads' work, of its wait, or of its turn; returns what comes next.
     pub(crate) fn end_part(&mut self, now: Time) -> Ended {
-        match (self.doing, self.turns) {
-            (Doing::Threads(parts), _) if parts > 1 => {
+        match self.doing {
+            Doing::Threads(parts) if parts > 1 => {
                 self.doing = Doing::Threads(parts - 1);
                 Ended::Part
             }
-            (Doing::Threads(_), Some((station, length))) => {
-                self.doing = Doing::Turn(now);
-                Ended::Threads(station, length)
+            Doing::Threads(_) if self.wait > Span::ZERO => {
+                self.doing = Doing::Waiting(now);
+                Ended::Threads(Delay { span: self.wait, lane: None })
             }
-            (Doing::Threads(_), None) => Ended::All(Span::ZERO),
-            (Doing::Turn(since), _) => {
-                self.doing = Doing::Threads(0);
-                Ended::All(now.since(since))
-            }
+            Doing::Threads(_) => self.begin_turn(now, now),
+            Doing::Waiting(since) => self.begin_turn(since, now),
+            Doing::Turn(since) => self.end(since, now),
         }
     }
 
-    /// Returns for how long the trainer has waited for its turn, and had it, at `now`; no time if its turn has not come or is over.
-    pub(crate) fn turn_so_far(&self, now: Time) -> Span {
+    /// Begins its turn, if trainers take turns; its threads have been done since `since`.
+    fn begin_turn(&mut self, since: Time, now: Time) -> Ended {
+        match self.turns {
+            Some((station, length)) => {
+                self.doing = Doing::Turn(since);
+                Ended::Wait(station, length)
+            }
+            None => self.end(since, now),
+        }
+    }
+
+    fn end(&mut self, since: Time, now: Time) -> Ended {
+        self.doing = Doing::Threads(0);
+        Ended::All(now.since(since))
+    }
+
+    /// Returns for how long the trainer has waited since its threads were done, for its turn as well, at `now`; no time if they work, or if
+    /// all is over.
+    pub(crate) fn after_threads(&self, now: Time) -> Span {
         match self.doing {
             Doing::Threads(_) => Span::ZERO,
-            Doing::Turn(since) => now.since(since),
+            Doing::Waiting(since) | Doing::Turn(since) => now.since(since),
         }
     }
 }
@@ -92,9 +118,11 @@ impl Trainer {
 pub(crate) enum Ended {
     /// One of several parts of its threads' work.
     Part,
-    /// Its threads' work; the trainer now takes a turn of this length at this station.
-    Threads(StationId, Delay),
-    /// All of it. The turn took this time, with the wait for it; no time if the trainer takes no turns.
+    /// Its threads' work; the trainer now waits for so long.
+    Threads(Delay),
+    /// Its wait; the trainer now takes a turn of this length at this station.
+    Wait(StationId, Delay),
+    /// All of it. What came after the threads' work took this time.
     All(Span),
 }
 
@@ -103,7 +131,7 @@ pub(crate) enum Ended {
 pub(crate) struct LaunchRun {
     /// Core-seconds of each thread for a step [s].
     pub(crate) work: Sampler,
-    /// Further core-seconds of each thread, drawn anew for each trainer and step [s]; `None` if there are none.
+    /// Time for which a trainer then waits, drawn anew for each trainer and step [s]; `None` if it does not.
     pub(crate) varying: Option<Sampler>,
     /// Core-seconds of the trainer to take a batch from the loader, before the step [s].
     pub(crate) taking: f64,
@@ -154,9 +182,9 @@ impl Launching {
         self.host.throttled = self.host.throttled.max(stopped.unwrap_or(Span::ZERO));
     }
 
-    /// Records the end of a trainer's work, which ended with a turn of this length; returns whether all trainers are done.
-    pub(crate) fn end_trainer(&mut self, turn: Span) -> bool {
-        self.host.turn = self.host.turn.max(turn);
+    /// Records the end of a trainer's work, of which so much came after its threads were done; returns whether all trainers are done.
+    pub(crate) fn end_trainer(&mut self, after: Span) -> bool {
+        self.host.after = self.host.after.max(after);
         self.open -= 1;
         self.open == 0
     }

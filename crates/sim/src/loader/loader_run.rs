@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use forebay_engine::Time;
 use forebay_engine::fluid::GroupId;
-use forebay_metrics::{FirstBatches, Polling, Queue, Requests, Tuner};
+use forebay_metrics::{FirstBatches, Polling, Queue, Rebuilds, Requests, Tuner};
 
 use super::lineage::Lineage;
 use crate::device::Gpu;
@@ -179,13 +179,15 @@ pub(crate) struct Pacing {
     pub(crate) polling: Option<Box<Polling>>,
     /// Tuner of the number of workers that work at the same time, if that number is tuned.
     pub(crate) tuner: Option<Box<Tuner>>,
+    /// Epochs of the pipeline, if each epoch builds it anew.
+    pub(crate) rebuilds: Option<Box<Rebuilds>>,
 }
 
 impl Pacing {
-    /// Returns whether workers may have to rest: because the number of active workers is tuned, or because workers poll the
-    /// queue.
+    /// Returns whether workers may have to rest: because the number of active workers is tuned, because workers poll the queue, or
+    /// because the pipeline is built anew.
     pub(crate) fn rests(&self) -> bool {
-        self.polling.is_some() || self.tuner.is_some()
+        self.polling.is_some() || self.tuner.is_some() || self.rebuilds.is_some()
     }
 }
 

@@ -126,7 +126,7 @@ impl Loaders {
     }
 
     /// Adds device `d` to the devices that wait for a batch of loader `l`.
-    pub(crate) fn await_batch(&mut self, env: &Env, l: LoaderId, d: DeviceId) {
+    pub(crate) fn await_batch(&mut self, env: &mut Env, l: LoaderId, d: DeviceId) {
         let loader = &mut self.loaders[l];
         if loader.waiters.is_empty() && loader.waiters.tells {
             // If workers drop old timeline entries now, the timelines stay short and their memory stays near the core.
@@ -134,6 +134,7 @@ impl Loaders {
             self.workers[workers].iter_mut().for_each(|worker| worker.timeline.begin_wait(env.now));
         }
         loader.waiters.add(Waiter { device: d, since: env.now });
+        self.begin_epoch_if_over(env, l);
     }
 
     /// Records that a device has nothing to compute from `now` on until it gets a batch of loader `l`.
@@ -175,6 +176,9 @@ impl Loaders {
         self.trace_level(env, l);
         if self.loaders[l].requests.is_some() {
             self.replace_request(env, l);
+        }
+        if !self.loaders[l].waiters.is_empty() {
+            self.begin_epoch_if_over(env, l);
         }
         BatchTaken { size, samples, fresh }
     }
@@ -227,6 +231,7 @@ impl Loaders {
             requests.start(env.now);
             self.ask(env, l);
         }
+        self.begin_epoch(env, l);
     }
 
     /// Lets the queue of loader `l` exist from `now` on.

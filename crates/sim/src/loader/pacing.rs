@@ -1,12 +1,13 @@
-//! What makes workers rest or begin although nothing else does: batches made on request, a tuned number of active workers, and
-//! polling instead of being woken.
+//! What makes workers rest or begin although nothing else does: batches made on request, pipelines that each epoch builds anew, a tuned
+//! number of active workers, and polling instead of being woken.
 
 use forebay_engine::Time;
-use forebay_metrics::{Activity, NOBODY, Promise};
+use forebay_metrics::{Activity, NOBODY, Promise, StageBuffer};
 use forebay_report::Cause;
 
+use super::loader_run::{LoaderProgress, LoaderRun};
 use super::loaders::Loaders;
-use super::worker::{Item, Phase};
+use super::worker::{Item, Phase, Worker};
 use crate::env::{ActivityId, Delay, Env, Event, broken};
 use crate::ids::{DeviceId, LoaderId, WorkerId};
 
@@ -80,6 +81,56 @@ impl Loaders {
             env.after(wait, Event::Waited(ActivityId::Worker(w)));
             return false;
         }
+        true
+    }
+}
+
+impl LoaderRun {
+    /// Takes the next samples of the epoch as one item; returns `None` if the epoch has no more, or the job needs no more.
+    #[cold]
+    pub(super) fn next_of_epoch(&mut self, buffer: &mut StageBuffer<Item>) -> Option<Item> {
+        let left = self.pacing.rebuilds.as_ref().map(|of| of.left(self.progress.started));
+        if left == Some(0) { None } else { self.progress.next_samples(buffer) }
+    }
+}
+
+impl Loaders {
+    /// Begins the next epoch of loader `l`, if its pipeline is built anew and all batches of the last epoch have been taken: workers of the
+    /// first stage take samples again.
+    pub(super) fn begin_epoch_if_over(&mut self, env: &mut Env, l: LoaderId) {
+        let loader = &self.loaders[l];
+        let Some(rebuilds) = &loader.pacing.rebuilds else { return };
+        let LoaderProgress { started, in_progress, .. } = loader.progress;
+        if rebuilds.left(started) == 0 && in_progress == 0 && !loader.queue.has_batch() {
+            self.begin_epoch(env, l);
+        }
+    }
+
+    /// Begins the epoch of the next sample of loader `l`, if its pipeline is built anew.
+    pub(super) fn begin_epoch(&mut self, env: &mut Env, l: LoaderId) {
+        let loader = &mut self.loaders[l];
+        let (started, left) = (loader.progress.started, loader.progress.left());
+        let Some(rebuilds) = &mut loader.pacing.rebuilds else { return };
+        let samples = rebuilds.begin(env.now, started).min(left);
+        let all = loader.stages.all;
+        self.stages[all].iter_mut().for_each(|stage| stage.buffer.begin_epoch(samples));
+        let idle = std::mem::take(&mut self.stages[all.start].buffer.idle);
+        idle.into_iter().for_each(|w| self.make_ready(WorkerId::new(w)));
+    }
+
+    /// Lets worker `w` wait until the pipeline has been built, if it belongs to the first stage and has an item before that; returns whether
+    /// it waits.
+    #[cold]
+    pub(super) fn waits_for_pipeline(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let Worker { stage, loader, .. } = self.workers[w];
+        let Some(rebuilds) = &self.loaders[loader].pacing.rebuilds else { return false };
+        let ready = rebuilds.ready();
+        if ready <= env.now || self.stages[stage].previous.is_some() {
+            return false;
+        }
+        self.enter(env, w, Phase::Starting, Cause::Restart);
+        let wait = Delay { span: ready.since(env.now), lane: None };
+        env.after(wait, Event::Waited(ActivityId::Worker(w)));
         true
     }
 }

@@ -47,7 +47,7 @@ impl StageRun {
 impl LoaderProgress {
     /// Takes the next samples of the reading order as one item; returns `None` if the job needs no more samples.
     #[inline]
-    fn next_samples(&mut self, buffer: &mut StageBuffer<Item>) -> Option<Item> {
+    pub(super) fn next_samples(&mut self, buffer: &mut StageBuffer<Item>) -> Option<Item> {
         let samples = u64::from(buffer.samples()).min(self.left());
         if samples == 0 {
             return None;
@@ -69,6 +69,7 @@ impl Loaders {
         let (stage, loader) = (&mut self.stages[s], &mut self.loaders[l]);
         let item = match stage.previous {
             None if loader.requests.is_some() => return self.take_request(env, w),
+            None if loader.features.rests => loader.next_of_epoch(&mut stage.buffer),
             None => loader.progress.next_samples(&mut stage.buffer),
             Some(previous) => self.gather(env, w, s, previous),
         };
@@ -79,7 +80,7 @@ impl Loaders {
             Some(item) => self.workers[w].begin_item(item),
             None => self.be_idle(env, w),
         }
-        item.is_some()
+        item.is_some() && !(rests && self.waits_for_pipeline(env, w))
     }
 
     /// Makes worker `w` idle because there is no input for it.

@@ -1,6 +1,6 @@
 //! Converts a workload to the text of a scenario.
 
-use super::{Checkpoints, Deployment, Times, Workload, beside};
+use super::{Checkpoints, Deployment, Times, Workload, beside, pytorch_start, tensorflow_start};
 use std::fmt::Write as _;
 
 /// Smallest number of steps of each accelerator; if a run has fewer, its scenario says that the run is too short.
@@ -46,7 +46,7 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
         of.files.saturating_mul(of.samples_per_file),
         if of.shuffled { "" } else { "order = \"sequential\"\n" },
     );
-    let (layout, loader, step) = (layout(of), loader(of), step(of, at));
+    let (layout, loader, step) = (layout(of), loader(of, at.start), step(of, at));
     let sampler = sampler(of, *accelerators);
     let plural = if *accelerators == 1 { "" } else { "s" };
     format!(
@@ -185,7 +185,7 @@ fn sampler(of: &Workload, accelerators: u32) -> &'static str {
     if several && of.contiguous { "sampler = \"contiguous\"\n" } else { "" }
 }
 
-fn loader(of: &Workload) -> String {
+fn loader(of: &Workload, start: Option<f64>) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let mut line = |text_of: String| writeln!(text, "{text_of}").unwrap_or_default();
@@ -199,6 +199,7 @@ fn loader(of: &Workload) -> String {
             };
             line(format!("prefetch_factor = {factor}"));
             line("persistent_workers = true".to_owned());
+            line(pytorch_start(start).trim_end().to_owned());
         }
         line("drop_last = true".to_owned());
     } else {
@@ -206,6 +207,7 @@ fn loader(of: &Workload) -> String {
         line(format!("parallel_reads = {}", of.read_threads.max(1)));
         line(format!("parallel_calls = {}", of.computation_threads));
         line(format!("prefetch = {}", of.prefetch.max(1)));
+        line(tensorflow_start(&of.name, start).trim_end().to_owned());
     }
     if of.preprocess.mean() > 0.0 {
         line(format!("delay = {}", times(of.preprocess)));

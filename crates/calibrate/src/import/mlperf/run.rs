@@ -104,6 +104,12 @@ impl Run {
     /// it by the duration of the epoch alone.
     #[must_use]
     pub fn first_batch(&self) -> Option<f64> {
+        let all: Vec<f64> = self.first_batches().into_iter().flatten().collect();
+        (!all.is_empty()).then(|| mean(&all))
+    }
+
+    /// Returns the same of each epoch.
+    fn first_batches(&self) -> Vec<Option<f64>> {
         let steps = self.steps_of_epoch() as f64;
         let compute = self.workload.step.mean();
         let of = |epoch: usize| -> Option<f64> {
@@ -116,8 +122,23 @@ impl Run {
                 (whole - (steps - 1.0) * compute / self.utilisation.get(epoch)? - compute).max(0.0),
             )
         };
-        let all: Vec<f64> = (0..self.utilisation.len()).filter_map(of).collect();
-        (!all.is_empty()).then(|| mean(&all))
+        (0..self.utilisation.len()).map(of).collect()
+    }
+
+    /// Returns the time that the loader takes to begin an epoch, beside reading at `bandwidth` [s]: that of each of PyTorch's workers before
+    /// the first epoch, or that of TensorFlow's pipeline before each. `None` if the run does not tell: a single epoch does not for PyTorch.
+    #[must_use]
+    pub fn start(&self, bandwidth: f64) -> Option<f64> {
+        let Workload { pytorch, read_threads, batch, sample_size, .. } = self.workload;
+        let all: Vec<f64> = self.first_batches().into_iter().flatten().collect();
+        let late = match (pytorch, all.split_first()?) {
+            (true, (_, [])) => return None,
+            (true, (first, later)) => (first - mean(later)) / read_threads.max(1) as f64,
+            (false, _) => {
+                mean(&all) - f64::from(self.accelerators) * batch as f64 * sample_size / bandwidth
+            }
+        };
+        Some(late.max(0.0))
     }
 
     /// Returns the bytes per second that were read in the steady state [B/s].

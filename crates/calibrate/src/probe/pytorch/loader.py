@@ -9,6 +9,7 @@ import os
 import resource
 import select
 import sys
+import tempfile
 import threading
 import time
 
@@ -218,13 +219,79 @@ def start(request):
     return {"operations": 1, "seconds": seconds, "core_seconds": 0.0}
 
 
+STEP = 0.02
+
+
+def rank(number, request, meeting, answers):
+    """Trains as one of several ranks: takes a batch that is ready, computes by a sleep, and waits for the others."""
+    import torch.distributed as ranks
+
+    of = request["ranks"]
+    if of > 1:
+        ranks.init_process_group("gloo", init_method=f"file://{meeting}", rank=number, world_size=of)
+    batches = iter(DataLoader(Ready(4), 1, num_workers=1))
+    own, begin, going = [], 0.0, torch.ones(1)
+    while going.item() > 0:
+        at = time.monotonic()
+        next(batches)
+        taken = time.monotonic()
+        time.sleep(STEP)
+        awake = time.monotonic()
+        # The first steps start the worker and map memory.
+        begin = begin if own[3:] else at
+        going.fill_(1.0 if len(own) < 23 or awake < begin + request["seconds"] else 0.0)
+        own.append(taken - at + time.monotonic() - awake)
+        if of > 1:
+            # All ranks stop together.
+            ranks.all_reduce(going, ranks.ReduceOp.MIN)
+    answers.put((number, own[3:]))
+    if of > 1:
+        ranks.destroy_process_group()
+
+
+def several(request):
+    """Times what ranks do in a step beside computing: the mean over ranks, and the mean over steps of the slowest of them."""
+    from multiprocessing import get_context
+
+    fork = get_context("fork")
+    answers = fork.SimpleQueue()
+    with tempfile.TemporaryDirectory() as place:
+        begin = time.monotonic()
+        team = [
+            fork.Process(target=rank, args=(number, request, os.path.join(place, "meeting"), answers))
+            for number in range(request["ranks"])
+        ]
+        for one in team:
+            one.start()
+        found, until = {}, begin + 30 + 4 * request["seconds"]
+        while len(found) < len(team):
+            if answers._reader.poll(0.1):
+                number, own = answers.get()
+                found[number] = own
+            elif time.monotonic() > until or any(one.exitcode for one in team):
+                break
+        for one in team:
+            one.join(1) if len(found) == len(team) else one.kill()
+        if len(found) < len(team):
+            raise RuntimeError(f"{request['ranks']} ranks did not meet on this machine")
+    steps = list(zip(*found.values()))
+    mean = sum(map(sum, steps)) / len(steps) / len(team)
+    slowest = sum(map(max, steps)) / len(steps)
+    return {
+        "operations": len(steps),
+        "seconds": time.monotonic() - begin,
+        "core_seconds": 0.0,
+        "observed": {"own": mean, "slowest": slowest},
+    }
+
+
 def main():
     say({"torch": torch.__version__, "libraries": list(LIBRARIES)})
     for line in sys.stdin:
         request = json.loads(line)
         try:
             before = used()
-            parts = {"decode": decode, "threads": threads, "batch": batch, "start": start}
+            parts = {"decode": decode, "threads": threads, "batch": batch, "start": start, "ranks": several}
             answer = parts[request["part"]](request)
             say({**answer, "elsewhere": used() - before})
         except Exception as error:  # The program that asks decides what to do.

@@ -1,7 +1,7 @@
 //! A loader of a job copy: its storage, its stages with their workers, its queue.
 
 use forebay_engine::fluid::Use;
-use forebay_metrics::{FirstBatches, Polling, Queue, Requests, StageBuffer, Tuner};
+use forebay_metrics::{FirstBatches, Polling, Queue, Rebuilds, Requests, StageBuffer, Tuner};
 use forebay_model::random::{FileOrder, Purpose, Sampler};
 use forebay_scenario::{Dataset, Distribution, InnerThreads, Job, Layout, Operation, Split, Stage};
 
@@ -46,6 +46,7 @@ impl Builder<'_> {
         let pacing = Pacing {
             polling: Polling::for_job(job).map(Box::new),
             tuner: Tuner::for_job(job).map(Box::new),
+            rebuilds: Rebuilds::for_job(job, dataset).map(Box::new),
         };
         let keeps = caches.exist();
         let loader = LoaderRun {
