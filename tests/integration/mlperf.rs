@@ -226,11 +226,19 @@ fn simulated_accelerator_utilisation_matches_published_juicefs_measurements() {
     let unet = ("job.loader.pytorch.workers", "16");
     let resnet = ("job.loader.tf-data.parallel_reads", "1");
     let cases = [
-        // Five read just what the storage has: the batches that their workers made at first last for many steps.
-        ("mlperf-unet3d", unet, "15.1 GB/s", "0.3398 s", [(5, 0.98), (6, 0.83)], "3000"),
-        ("mlperf-resnet50", resnet, "9.2 GB/s", "0.23677 s", [(50, 0.95), (55, 0.86)], "300"),
+        // Five read just what the storage has: the batches that their workers made at first last for many steps. Epochs have 500 steps at
+        // least.
+        ("mlperf-unet3d", unet, "15.1 GB/s", "0.3398 s", [(5, 0.98), (6, 0.83)], ["3000", "42000"]),
+        (
+            "mlperf-resnet50",
+            resnet,
+            "9.2 GB/s",
+            "0.23677 s",
+            [(50, 0.95), (55, 0.86)],
+            ["300", "12510000"],
+        ),
     ];
-    for (name, threads, bandwidth, step, points, steps) in cases {
+    for (name, threads, bandwidth, step, points, [steps, samples]) in cases {
         for (accelerators, expected) in points {
             let (bandwidth, step) = (format!("\"{bandwidth}\""), format!("\"{step}\""));
             let nodes = accelerators.to_string();
@@ -241,6 +249,7 @@ fn simulated_accelerator_utilisation_matches_published_juicefs_measurements() {
                 ("cluster.nodes", nodes.as_str()),
                 ("job.nodes", nodes.as_str()),
                 ("run.steps", steps),
+                ("dataset.train.samples", samples),
                 threads,
             ];
             let found = utilisation(&shipped(name, &changes));

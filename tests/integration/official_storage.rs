@@ -1,6 +1,6 @@
 //! Official and published results of storages: limits of ranks, clients and storage nodes, and closed queues.
 
-use super::runs::{Case, written};
+use super::runs::{Case, shipped, written};
 use super::verdicts::judged;
 use forebay::report::summarise;
 use forebay::scenario::Scenario;
@@ -64,6 +64,28 @@ fn two_limits_reproduce_aistores_checkpoints_on_three_to_twelve_nodes() {
         .collect();
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
     assert!(mean < 0.08 && errors.iter().all(|error| *error < 0.2), "{errors:?}");
+}
+
+#[test]
+fn shipped_checkpoints_of_llama_take_as_long_as_their_scenario_says() {
+    let found = |nodes: &str, rank: &str| {
+        let keys = [
+            ("storage.data.parallel-fs.targets", nodes),
+            ("storage.data.parallel-fs.write_per_stream", rank),
+        ];
+        checkpoint(&shipped("mlperf-llama3", &keys))
+    };
+    let usual = "\"0.41 GiB/s\"";
+    for (nodes, rank, expected) in [
+        ("1", usual, 82.1),
+        ("2", usual, 41.05),
+        ("3", usual, 34.7),
+        ("6", usual, 34.7),
+        ("6", "\"0.82 GiB/s\"", 17.4),
+    ] {
+        let seconds = found(nodes, rank);
+        assert!((seconds / expected - 1.0).abs() < 0.01, "{nodes} nodes, {rank}: {seconds}");
+    }
 }
 
 #[test]

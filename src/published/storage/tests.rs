@@ -28,6 +28,7 @@ fn the_imports_defaults_agree_with_a_fit_to_all_results() {
     for (round, workload, step) in [
         ("v1.0", "unet3d", 0.323),
         ("v3.0", "unet3d", 0.162),
+        ("v3.0", "retinanet", 0.0477),
         ("v1.0", "resnet50", 0.224),
         ("v1.0", "cosmoflow", 3.5e-3),
     ] {
