@@ -122,7 +122,6 @@ impl Gate {
         ended: &mut dyn FnMut() -> Vec<String>,
     ) -> Result<Crew, String> {
         let address = self.address().map_err(|error| format!("cannot listen: {error}"))?;
-        let (tell, events) = channel();
         let own = self.member.clone();
         let (node, directory) = (node.to_owned(), directory.to_owned());
         let join = move || {
@@ -131,6 +130,17 @@ impl Gate {
         };
         let spawned = thread::Builder::new().name("rank 0".to_owned()).spawn(move || join().ok());
         spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
+        self.admit(size, stop, ended)
+    }
+
+    /// Waits until all `size` ranks have joined, of which rank 0 is one.
+    pub(crate) fn admit(
+        self,
+        size: u32,
+        stop: &'static AtomicBool,
+        ended: &mut dyn FnMut() -> Vec<String>,
+    ) -> Result<Crew, String> {
+        let (tell, events) = channel();
         let to = tell.clone();
         let accepting = self.member.accept(self.listener, MOST_GREETINGS, move |caller, stream| {
             if caller.purpose == CONTROL {

@@ -8,6 +8,8 @@ mod again;
 mod network;
 mod preflight;
 mod storage;
+#[cfg(test)]
+mod tests;
 
 pub use preflight::{Comparison, compare};
 
