@@ -1,6 +1,9 @@
 //! The order in which storages serve reads of different size, compared with closed forms.
 
+use forebay::fit;
 use forebay::law::MixedReaders;
+use forebay::measurement::Sample;
+use forebay::profile::{Host, Provenance, SERVED_ALL};
 use forebay::report::Outcome;
 
 use super::runs::{simulate, within, written};
@@ -296,22 +299,85 @@ fn live_and_simulated_clients_take_the_same_turns() {
     }
 }
 
+/// Sizes that vary by 10 %: readers of equal files fall into step.
+const VARYING: [(&str, &str); 2] = [
+    ("dataset.large.sample_size", r#"{ uniform = { low = "90 kB", high = "110 kB" } }"#),
+    ("dataset.small.sample_size", r#"{ uniform = { low = "9 kB", high = "11 kB" } }"#),
+];
+
 #[test]
 fn mixed_readers_get_what_the_law_of_the_calibration_says() {
     // System: one reader of 10 kB files beside three or six of 100 kB files whose sizes vary by 10 %, one to seven requests at once. Expectation: what
     // the law says by which a calibration finds this number.
-    let sizes = [
-        ("dataset.large.sample_size", r#"{ uniform = { low = "90 kB", high = "110 kB" } }"#),
-        ("dataset.small.sample_size", r#"{ uniform = { low = "9 kB", high = "11 kB" } }"#),
-    ];
     for large in [3, 6] {
         for at_once in 1..=7 {
             let number = large.to_string();
             let readers = ("job.large.loader.tf-queue.threads", number.as_str());
             let keys = format!("service = \"in-order\", in_flight = {at_once}");
-            let found = f64::from(large) * ratio(KINDS[0], &keys, &[readers, sizes[0], sizes[1]]);
+            let found =
+                f64::from(large) * ratio(KINDS[0], &keys, &[readers, VARYING[0], VARYING[1]]);
             let law = MixedReaders { large, size: 0.1 }.small_per_large(at_once);
             within(found, law, 0.03, &format!("{large} readers, {at_once} at once"));
         }
+    }
+}
+
+/// Returns what the probe `service` of a cluster's shared storage measures where one node reads small files beside one, three and six readers
+/// of large ones on another node, with this storage.
+fn probed(storage: &str, keys: &str) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for readers in [1.0, 3.0, 6.0_f64] {
+        let threads = readers.to_string();
+        let threads = ("job.large.loader.tf-queue.threads", threads.as_str());
+        let storage = format!("{storage}, {keys} }} }}");
+        let changes = [("storage.s", storage.as_str()), threads, VARYING[0], VARYING[1]];
+        let found = simulate(&written(MIXED, &changes));
+        let [large, small] = [0, 1].map(|job: usize| found.jobs[job].steps.len() as f64 / 10.0);
+        // Trials are never equal.
+        for (trial, off) in [0.97, 1.0, 1.03].into_iter().enumerate() {
+            let settings = [("size", 10e3), ("large", 100e3), ("readers", readers)];
+            let observed = [("small", small * off), ("large", large)];
+            samples.push(Sample {
+                probe: "service".to_owned(),
+                labels: [("access", "shared"), ("node", "n1")]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into(),
+                settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
+                trial: trial as u32,
+                operations: 1000,
+                seconds: 1000.0 / small,
+                core_seconds: 0.0,
+                observed: observed.map(|(name, value)| (name.to_owned(), value)).into(),
+                beside: None,
+                excluded: None,
+                at: readers,
+            });
+        }
+    }
+    samples
+}
+
+/// System: the trials of a cluster's probe `service`, made by simulations of storages that two nodes share, with each order of service.
+/// Expectation: the fit finds the order with which the trials were made, and its interval holds no other; nothing is told of an order that
+/// has no number of requests in service, which is turns of clients.
+#[test]
+fn the_probe_of_shared_storage_tells_the_order_with_which_it_serves() {
+    let fitted = |storage: &str, keys: &str| {
+        let profile = fit::profile(&probed(storage, keys), Provenance::default(), Host::default());
+        profile.service["shared"].parameters["in_flight"].clone()
+    };
+    for storage in [KINDS[1], KINDS[3]] {
+        for (keys, truth) in [
+            ("service = \"in-order\", in_flight = 1", 1.0),
+            ("service = \"in-order\", in_flight = 3", 3.0),
+            ("service = \"fair\"", SERVED_ALL),
+        ] {
+            let found = fitted(storage, keys);
+            assert_eq!((found.value, &found.unidentified), (truth, &None), "{storage}, {keys}");
+            let [low, high] = found.ci95.expect("an interval");
+            assert!(truth < 1.5 * low && high < 1.5 * truth, "{storage}, {keys}: {found:?}");
+        }
+        let turns = fitted(storage, "service = \"round-robin\", piece = \"1 MB\"");
+        assert!(turns.unidentified.is_some(), "{storage}: {turns:?}");
     }
 }
