@@ -46,7 +46,10 @@ pub(super) fn show(profile: &Profile) -> String {
     let neighbours = profile.neighbours.as_ref().map(neighbours).unwrap_or_default();
     let nodes = match profile.node.is_empty() {
         true => String::new(),
-        false => format!("{}\n", cluster::nodes(profile)),
+        false => {
+            let beside = cluster::beside(profile).unwrap_or_default();
+            format!("{}\n{beside}", cluster::nodes(profile))
+        }
     };
     format!("{rows}\n\n{nodes}{notes}{neighbours}{alone}{measured}{tables}{}", provenance(profile))
 }

@@ -8,6 +8,7 @@ use super::limits::{MOST_ASSUMED_UNITS, page_units};
 use super::settings::{ScenarioSettings, entries};
 use super::tiers::Parts;
 use super::{Cluster, Device, Job, RequestPath, Scenario, Storage};
+use crate::profile::Profile;
 
 impl ScenarioSettings {
     /// Remarks on network and GPU links that are set although no data crosses them.
@@ -40,6 +41,34 @@ impl ScenarioSettings {
         if !tree && !across && !jobs().any(several) {
             let why = "no job uses several GPUs of a node";
             check.no_effect(check.find(&["cluster", "node", "intra"]), why);
+        }
+    }
+
+    /// Remarks that reads and collectives do not share a NIC equally, if the profile says so and a node has both.
+    pub(super) fn remark_unequal_shares(&self, check: Check<'_>, parts: Parts<'_>) {
+        let Some([reads, rings]) = check.profile.and_then(Profile::unequal_shares) else { return };
+        let Some(cluster) = parts.cluster.filter(|of| !check.lenient && of.storage_nic.is_none())
+        else {
+            return;
+        };
+        let jobs = || parts.jobs.iter().flatten();
+        let remote = |job: &&Job| {
+            let storage = parts.storage.get(job.storage).and_then(Option::as_ref);
+            storage.is_some_and(|storage| storage.reads().is_remote())
+        };
+        let across = |job: &&Job| job.nodes > 1 && job.sync.is_some();
+        let one_node_has_both = match cluster.share_nodes {
+            true => jobs().any(|job| remote(&job)) && jobs().any(|job| across(&job)),
+            false => jobs().any(|job| remote(&job) && across(&job)),
+        };
+        if one_node_has_both {
+            check.remark(format!(
+                "Reads and collectives share NICs equally here, and in the profile they do not: beside each other, reads have \
+                 {:.0} % and all-reduce {:.0} % of the rates that equal shares give. Where both fill a NIC, the prediction is \
+                 off by as much.",
+                100.0 * reads,
+                100.0 * rings
+            ));
         }
     }
 

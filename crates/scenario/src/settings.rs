@@ -248,6 +248,7 @@ impl ScenarioSettings {
         self.check_warm(check, parts);
         self.check_caches(check, parts);
         self.remark_links(check, parts);
+        self.remark_unequal_shares(check, parts);
         let bounded = self.bound_page_caches(check, parts);
         let slowed = bounded.map(|cluster| Self::slow_copies(check, parts, cluster));
         Some(Scenario {

@@ -9,7 +9,7 @@ mod text;
 
 pub(super) use cost::table as cost_of_nodes;
 pub(super) use hosts::{RANK, serve};
-pub(super) use text::nodes;
+pub(super) use text::{beside, nodes};
 
 use super::calibrate_output::{self, Header, Output};
 use super::progress::tick;

@@ -70,6 +70,7 @@ pub(super) fn after(profile: &Profile, samples: &[Sample], report: &Report) -> S
         text.push_str(&line);
         text.push('\n');
     }
+    text.extend(beside(profile));
     text.extend(little(samples));
     text.extend(drift(samples));
     if report.late > 1e-3 {
@@ -175,6 +176,27 @@ fn value(name: &str, of: &Parameter) -> Option<String> {
         of.ci95.map_or(String::new(), |[low, high]| format!(" [{}, {}]", show(low), show(high)));
     let name = name.replace('_', " ");
     Some(format!("{name} {}{ends}", show(of.value)))
+}
+
+/// Says how reads and all-reduce share a NIC.
+pub(in crate::commands) fn beside(profile: &Profile) -> Option<String> {
+    let fit = profile.beside.as_ref()?;
+    let of = |name: &str| -> Option<String> {
+        let parameter = fit.parameters.get(name)?;
+        let ends = parameter
+            .ci95
+            .map_or(String::new(), |[low, high]| format!(" [{}, {}]", share(low), share(high)));
+        Some(format!("{}{ends}", share(parameter.value)))
+    };
+    let known = match profile.unequal_shares() {
+        Some(_) => "; a simulation, which shares a NIC equally, does not know this",
+        None => "",
+    };
+    Some(format!(
+        "reads beside all-reduce have {} of the rate that equal shares of the NIC give, and all-reduce {}{known}\n",
+        of("reads")?,
+        of("allreduce")?
+    ))
 }
 
 /// Says how well the reads obey Little's law: requests under way = throughput × latency.

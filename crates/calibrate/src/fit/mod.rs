@@ -161,6 +161,7 @@ fn fitted(all: &[&Sample], provenance: Provenance, host: Host) -> Profile {
         ),
         storage: shared::storage(all, DRAWS),
         network: nodes::network(all, DRAWS),
+        beside: nodes::beside(all, DRAWS),
         node: nodes::nodes(all, DRAWS),
         decode: fits(&images, decode_key, "0", |group| laws::decode(group, DRAWS)),
         loader: by(

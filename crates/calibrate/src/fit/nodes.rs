@@ -390,32 +390,53 @@ fn group_size(groups: &BTreeMap<String, usize>) -> Option<usize> {
     (largest > 1 && largest < groups.len()).then_some(largest)
 }
 
+/// Trials of reads and of all-reduce: of each alone, and of both at the same time.
+struct Both<'s> {
+    /// A trial of reads beside all-reduce, for its settings.
+    first: &'s Sample,
+    reads: Vec<&'s Sample>,
+    rings: Vec<&'s Sample>,
+    reads_alone: Vec<&'s Sample>,
+    rings_alone: Vec<&'s Sample>,
+}
+
+impl<'s> Both<'s> {
+    fn new(samples: &[&'s Sample]) -> Option<Both<'s>> {
+        let of = |keep: &dyn Fn(&Sample) -> bool| -> Vec<&'s Sample> {
+            samples.iter().filter(|s| s.excluded.is_none() && keep(s)).copied().collect()
+        };
+        let beside = |what: &str| of(&|s| s.probe == "beside" && s.label("what") == what);
+        let (reads, rings) = (beside("read"), beside("allreduce"));
+        let first = *reads.first()?;
+        let same = |s: &Sample, name: &str| s.setting(name) == first.setting(name);
+        let reads_alone = of(&|s| {
+            s.probe == "shared-read"
+                && !s.labels.contains_key(AGAIN)
+                && ["nodes", "streams", "size"].iter().all(|name| same(s, name))
+        });
+        let rings_alone = of(&|s| {
+            s.probe == "collective"
+                && s.label("transport") == "tcp"
+                && same(s, "bytes")
+                && s.setting("ranks") == first.setting("nodes")
+        });
+        let all = [&reads, &rings, &reads_alone, &rings_alone];
+        let complete = all.iter().all(|samples| !samples.is_empty());
+        complete.then_some(Both { first, reads, rings, reads_alone, rings_alone })
+    }
+}
+
+/// Returns the median number of operations per second.
+fn middle_rate(samples: &[&Sample]) -> f64 {
+    median(&mut samples.iter().map(|s| 1.0 / s.seconds_each()).collect::<Vec<_>>())
+}
+
 /// Returns the network of the storage if it is another one than that of collectives: if reads and all-reduce beside each other keep their
 /// rates.
 fn separate(samples: &[&Sample], draws: usize) -> Option<Fit> {
-    let beside = |what: &str| -> Vec<&Sample> {
-        let of = |s: &&&Sample| s.probe == "beside" && s.label("what") == what;
-        samples.iter().filter(of).copied().collect()
-    };
-    let (reads, rings) = (beside("read"), beside("allreduce"));
-    let first = reads.first()?;
-    let names = ["nodes", "streams", "size"];
-    let alone = samples.iter().filter(|s| s.probe == "shared-read");
-    let alone: Vec<&Sample> = alone
-        .filter(|s| names.iter().all(|name| s.setting(name) == first.setting(name)))
-        .copied()
-        .collect();
-    let ring_alone = samples
-        .iter()
-        .filter(|s| s.probe == "collective" && s.label("transport") == "tcp")
-        .filter(|s| s.setting("bytes") == first.setting("bytes"))
-        .filter(|s| s.setting("ranks") == first.setting("nodes"));
-    let ring_alone: Vec<&Sample> = ring_alone.copied().collect();
-    let middle = |samples: &[&Sample]| {
-        median(&mut samples.iter().map(|s| 1.0 / s.seconds_each()).collect::<Vec<_>>())
-    };
-    let kept = [middle(&reads) / middle(&alone), middle(&rings) / middle(&ring_alone)];
-    if !kept.iter().all(|kept| *kept >= APART) {
+    let both = Both::new(samples)?;
+    let kept = [(&both.reads, &both.reads_alone), (&both.rings, &both.rings_alone)];
+    if !kept.iter().all(|(beside, alone)| middle_rate(beside) / middle_rate(alone) >= APART) {
         return None;
     }
     let of_node = |s: &&&Sample| s.probe == "shared-read" && s.setting("nodes") == 1.0;
@@ -425,8 +446,54 @@ fn separate(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let best: Vec<f64> = rates.iter().rev().take(3).copied().collect();
     let (value, drawn) = super::others::resampled(&best, draws, median)?;
     let mut fit = super::others::plain(&["bandwidth".to_owned()], "B/s", &[value], &drawn);
-    fit.samples = reads.len() as u64;
+    fit.samples = both.reads.len() as u64;
     Some(fit)
+}
+
+/// Returns the rates of reads and all-reduce beside each other, relative to those that equal shares of the NIC predict; `None` if they have
+/// separate networks, or if a link between groups of nodes limits them as well.
+pub(super) fn beside(samples: &[&Sample], draws: usize) -> Option<Fit> {
+    let both = Both::new(samples)?;
+    let network = network(samples, draws);
+    if ["uplink", "storage"].iter().any(|part| network.contains_key(*part)) {
+        return None;
+    }
+    let nic = network.get("nic")?.value("bandwidth")?;
+    let [nodes, streams, size, bytes] =
+        ["nodes", "streams", "size", "bytes"].map(|name| both.first.setting(name));
+    // Bytes that a node sends in a ring.
+    let sent = 2.0 * (nodes - 1.0) / nodes * bytes;
+    let alone = [size * middle_rate(&both.reads_alone), sent * middle_rate(&both.rings_alone)];
+    let predicted = shared_nic(nic, streams, alone);
+    let reads = trials_of(&both.reads, |s| size / s.seconds_each() / predicted[0]);
+    let rings = trials_of(&both.rings, |s| sent / s.seconds_each() / predicted[1]);
+    let (of_reads, reads_drawn) = super::others::resampled(&reads, draws, median)?;
+    let (of_rings, rings_drawn) = super::others::resampled(&rings, draws, median)?;
+    let drawn: Vec<Vec<f64>> = reads_drawn
+        .into_iter()
+        .zip(rings_drawn)
+        .map(|(reads, rings)| vec![reads[0], rings[0]])
+        .collect();
+    let names = ["reads", "allreduce"].map(str::to_owned);
+    let mut fit = super::others::plain(&names, "1", &[of_reads, of_rings], &drawn);
+    fit.samples = (reads.len() + rings.len()) as u64;
+    let settings = ["nodes", "streams", "size", "bytes"];
+    fit.range = settings.map(|name| (name.to_owned(), [both.first.setting(name); 2])).into();
+    Some(fit)
+}
+
+/// Returns the mean of `figure` over the nodes of each trial.
+fn trials_of(samples: &[&Sample], figure: impl Fn(&Sample) -> f64) -> Vec<f64> {
+    let trials = super::grouped(samples, |sample| sample.trial.to_string());
+    let mean = |all: Vec<&Sample>| all.iter().map(|s| figure(s)).sum::<f64>() / all.len() as f64;
+    trials.into_values().map(mean).collect()
+}
+
+/// Returns the rates of a node's reads and ring through one NIC, where the streams of reads and the one of the ring have equal shares. `alone`
+/// are their rates without the other; all in B/s.
+fn shared_nic(nic: f64, streams: f64, [reads, ring]: [f64; 2]) -> [f64; 2] {
+    let ring = ring.min((nic / (streams + 1.0)).max(nic - reads));
+    [reads.min(nic - ring), ring]
 }
 
 #[cfg(test)]

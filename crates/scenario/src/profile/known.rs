@@ -48,6 +48,7 @@ const STORAGE: &[LawParameter] = &[
 ];
 const NETWORK: &[LawParameter] =
     &[must("bandwidth", "B/s"), may("latency", "s"), may("nodes", "nodes")];
+const BESIDE: &[LawParameter] = &[must("reads", "1"), must("allreduce", "1")];
 const DECODE: &[LawParameter] =
     &[must("fixed", "core-s"), must("per_byte", "core-s/B"), must("per_pixel", "core-s")];
 const STEP: &[LawParameter] =
@@ -79,6 +80,7 @@ pub(super) fn of(kind: &str) -> &'static [LawParameter] {
         "service" => SERVICE,
         "storage" => STORAGE,
         "network" => NETWORK,
+        "beside" => BESIDE,
         "decode" => DECODE,
         "step" => STEP,
         "queue" => QUEUE,

@@ -96,6 +96,10 @@ pub struct Profile {
     /// reads and collectives do not slow each other (the `bandwidth` that reads by one node reach on a network of their own [B/s]).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub network: BTreeMap<String, Fit>,
+    /// Reads and all-reduce through the same NICs at the same time: rates of `reads` and `allreduce` ÷ the rates that the trials of each
+    /// alone predict where all streams share a NIC equally, as they do in a simulation. Missing if reads have a network of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Fit>,
     /// Nodes of a cluster, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node: BTreeMap<String, NodeProfile>,
@@ -121,6 +125,9 @@ pub struct Profile {
 
 /// Value of `in_flight` of [`Profile::service`] where no request waits for others.
 pub const SERVED_ALL: f64 = 64.0;
+
+/// Deviation of rates of [`Profile::beside`] from 1 that matters.
+pub const BESIDE_OFF: f64 = 0.1;
 
 /// Where the parameters come from.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -265,7 +272,12 @@ impl Profile {
             let of = |(kind, fit): (&String, _)| (path(&["transport", transport, kind]), fit);
             all.extend(kinds.iter().map(of));
         }
-        let single = [("queue", &self.queue), ("cores", &self.cores), ("noise", &self.noise)];
+        let single = [
+            ("beside", &self.beside),
+            ("queue", &self.queue),
+            ("cores", &self.cores),
+            ("noise", &self.noise),
+        ];
         all.extend(single.iter().filter_map(|(n, fit)| Some((path(&[n]), fit.as_ref()?))));
         all
     }
@@ -291,6 +303,7 @@ impl Profile {
             ["memory", outer, name] => self.memory.get_mut(outer)?.get_mut(name),
             ["copy", outer, name] => self.copy.get_mut(outer)?.get_mut(name),
             ["transport", outer, name] => self.transport.get_mut(outer)?.get_mut(name),
+            ["beside"] => self.beside.as_mut(),
             ["queue"] => self.queue.as_mut(),
             ["cores"] => self.cores.as_mut(),
             ["noise"] => self.noise.as_mut(),
@@ -334,6 +347,15 @@ impl Profile {
     pub fn network_value(&self, part: &str, name: &str) -> Option<f64> {
         let parameter = self.network.get(part)?.parameters.get(name)?;
         Some(parameter.value).filter(|value| *value > 0.0 && value.is_finite())
+    }
+
+    /// Returns the rates of reads and of all-reduce beside each other ÷ those that equal shares of the NIC predict, if one of them is off by
+    /// more than [`BESIDE_OFF`].
+    #[must_use]
+    pub fn unequal_shares(&self) -> Option<[f64; 2]> {
+        let fit = self.beside.as_ref()?;
+        let rates = [fit.value("reads")?, fit.value("allreduce")?];
+        rates.iter().any(|rate| (rate - 1.0).abs() > BESIDE_OFF).then_some(rates)
     }
 }
 

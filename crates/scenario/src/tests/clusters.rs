@@ -110,6 +110,32 @@ fn network_and_shared_storage_are_those_of_the_profile_unless_they_are_written()
     assert_eq!((path.bandwidth.most(), path.per_stream), (1e9, 5e7));
 }
 
+/// System: two nodes whose job reads from shared storage, with and without all-reduce; a profile in which all-reduce beside reads has 18 % of
+/// its equal share, or 95 %. Expectation: one remark where both use one NIC and do not share it equally.
+#[test]
+fn reads_and_collectives_that_do_not_share_a_nic_equally_are_remarked() {
+    let of = |rings: f64| {
+        format!(
+            "[beside]\nsamples = 6\nresidual = 0\nparameters.reads = {{ value = 1.09, unit = \"1\" }}\n\
+             parameters.allreduce = {{ value = {rings}, unit = \"1\" }}\n{PROFILE}"
+        )
+    };
+    let remarks = |rings: f64, changes: &[&str]| {
+        let scenario = resolve(changes, &of(rings)).unwrap_or_else(|all| panic!("{all}"));
+        let said = |remark: &&String| remark.contains("share NICs equally");
+        scenario.remarks.iter().filter(said).cloned().collect::<Vec<_>>()
+    };
+    let sync = "job.sync={ allreduce = { gradients = \"1 MB\" } }";
+    let found = remarks(0.18, &[sync]);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("reads have 109 % and all-reduce 18 %"), "{}", found[0]);
+    assert_eq!(remarks(0.95, &[sync]), [""; 0]);
+    assert_eq!(remarks(0.18, &[]), [""; 0]);
+    assert_eq!(remarks(0.18, &[sync, "cluster.network.storage_nic=1 GB/s"]), [""; 0]);
+    let local = "storage.s={ local-disk = { bandwidth = \"1 GB/s\" } }";
+    assert_eq!(remarks(0.18, &[sync, local]), [""; 0]);
+}
+
 #[test]
 fn a_parallel_file_system_needs_no_targets_if_the_profile_says_what_all_reach() {
     let parallel = "storage.s={ parallel-fs = {} }";

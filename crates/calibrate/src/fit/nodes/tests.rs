@@ -206,3 +206,64 @@ fn what_was_measured_again_is_judged_by_itself() {
     assert_eq!(behind(&again(&[USUAL; 3]), true), []);
     assert_eq!(behind(&again(&[USUAL; 3]), false).len(), 1);
 }
+
+/// Returns what a calibration of four nodes with NICs of 24 MB/s measures: reads of 4 MB by four streams of each node, and all-reduce of
+/// 1 MB. A node alone reads 23 MB/s, and sends 23 MB/s in the ring; `beside` has its rates beside each other [B/s].
+fn both(beside: [f64; 2], noise: f64, seed: u64) -> Vec<Sample> {
+    let mut all = calibration(&[USUAL; 4], 0.0, 1);
+    let mut noise = Noise(Generator::seed_from_u64(seed), noise);
+    let nic = 1e8;
+    let reads = [("nodes", 4.0), ("streams", 4.0), ("size", 4e6)];
+    let together = [("nodes", 4.0), ("streams", 4.0), ("size", 4e6), ("bytes", 1e6)];
+    let tcp = [("transport", "tcp"), ("collective", "allreduce"), ("node", "n0")];
+    for trial in 0..3 {
+        for name in ["n0", "n1", "n2", "n3"] {
+            let labels = [("node", name), ("access", "direct")];
+            all.push(sample("shared-read", &labels, &reads, 0.96 * nic / 4e6, trial));
+            let labels = [("node", name), ("what", "read")];
+            let rate = beside[0] / 4e6 * noise.factor();
+            all.push(sample("beside", &labels, &together, rate, trial));
+        }
+        let numbers = [("bytes", 1e6), ("ranks", 4.0)];
+        all.push(sample("collective", &tcp, &numbers, 0.96 * nic / 1.5e6, trial));
+        let labels = [("node", "n0"), ("what", "allreduce")];
+        let rate = beside[1] / 1.5e6 * noise.factor();
+        all.push(sample("beside", &labels, &together, rate, trial));
+    }
+    all
+}
+
+fn beside_of(samples: &[Sample]) -> Option<Fit> {
+    beside(&samples.iter().collect::<Vec<_>>(), 200)
+}
+
+#[test]
+fn streams_of_reads_and_the_one_of_a_ring_have_equal_shares_of_a_nic() {
+    // System: a NIC of 24, four streams of reads. Expectation: by hand; whoever needs less than its share leaves the rest.
+    for (alone, shares) in [
+        ([23.0, 23.0], [19.2, 4.8]),
+        ([10.0, 23.0], [10.0, 14.0]),
+        ([23.0, 3.0], [21.0, 3.0]),
+        ([10.0, 3.0], [10.0, 3.0]),
+    ] {
+        let found = shared_nic(24.0, 4.0, alone);
+        assert!(found.iter().zip(shares).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}");
+    }
+}
+
+#[test]
+fn unequal_shares_of_a_nic_are_found_with_an_interval() {
+    // System: NICs of 100 MB/s, of which reads beside a ring have 96 MB/s instead of 80 MB/s, and the ring 4 MB/s instead of 20 MB/s.
+    // Expectation: 1.2 and 0.2; 1 and 1 with equal shares. Nothing if both keep their rates, on separate networks.
+    let fit = beside_of(&both([96e6, 4e6], 0.02, 7)).expect("a fit");
+    for (name, truth) in [("reads", 1.2), ("allreduce", 0.2)] {
+        let found = &fit.parameters[name];
+        let [low, high] = found.ci95.expect("an interval");
+        assert!((found.value / truth - 1.0).abs() < 0.05, "{name}: {found:?}");
+        assert!(low <= truth * 1.02 && truth * 0.98 <= high && found.unidentified.is_none());
+    }
+    let equal = beside_of(&both([80e6, 20e6], 0.02, 8)).expect("a fit");
+    assert!(equal.parameters.values().all(|of| (of.value - 1.0).abs() < 0.05), "{equal:?}");
+    assert_eq!(beside_of(&both([96e6, 96e6], 0.0, 9)), None);
+    assert_eq!(beside_of(&calibration(&[USUAL; 4], 0.01, 10)), None);
+}
