@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What a calibration of a cluster says when something goes wrong: three ranks on this machine's loopback, as three nodes.
 #   tests/cluster/faults.sh PROGRAM [CASE...]
-# Takes about four minutes. Needs no root, except for the case `full`, which mounts a small file system and is left out without root.
+# Takes about ten minutes. Needs no root, except for the case `full`, which mounts a small file system and is left out without root.
+# The cases `by_hydra` and `by_torchrun` start the ranks by these launchers, and are left out where there are none; TORCHRUN names one.
 set -u
 program=$(realpath "${1:?the program}"); shift
 place=$(mktemp -d); trap 'kill $(jobs -p) 2>/dev/null; umount "$place/small" 2>/dev/null; rm -rf "$place"' EXIT
@@ -112,5 +113,37 @@ threads = [threading.Thread(target=bother, args=(n,)) for n in range(100)]
 P
     expect strangers 0 90 "the profile in out/profile.toml"; clean
 }
-for name in ${*:-kills stops leader_killed absent blind full two_at_once stale strangers}; do $name; done
+# told R [SECRET]: starts rank R with an address and a secret, and an output directory of its own.
+told() {
+    FOREBAY_ADDRESS=localhost:23999 FOREBAY_SECRET=${2:-$secret} output=out-$1 rank "$1"
+}
+no_shared_output() {
+    secret=$(openssl rand -hex 32)
+    told 1; two=$!; told 2; three=$!; told 0; leader=$!
+    expect "no shared output" 0 150 "the profile in out-0/profile.toml"
+    wait $two $three; ls -d out-1 out-2 2>/dev/null && { echo "no shared output: WRONG: other ranks wrote something"; failed=1; }
+    rm -rf out-*; clean
+}
+another_secret() {
+    secret=$(openssl rand -hex 32)
+    told 1; told 2 "$(openssl rand -hex 32)"; three=$!; told 0; leader=$!
+    expect "another secret" 3 100 "missing: 2" "FOREBAY_SECRET"
+    wait $three; grep -q "rank 2 on n3 .* same FOREBAY_SECRET" rank-2.log || { echo "another secret: WRONG"; cat rank-2.log; failed=1; }
+    rm -rf out-*; clean
+}
+# launched NAME COMMAND...: a calibration of three ranks that a launcher starts, as n1 to n3.
+launched() {
+    local name=$1; shift
+    command -v "$1" > launchers || { echo "$name: left out, it is not here"; return; }
+    cat > as-node <<'P'
+#!/bin/bash
+FOREBAY_NODE=n$((${PMI_RANK:-$RANK} + 1)) exec "$@"
+P
+    chmod +x as-node
+    "$@" ./as-node "$program" calibrate --plan plan.toml --directory shared -o out > rank-0.log 2>&1 & leader=$!
+    expect "$name" 0 150 "3 nodes agree on" "the profile in out/profile.toml"; clean
+}
+by_hydra() { launched hydra mpiexec.hydra -np 3; }
+by_torchrun() { launched torchrun "${TORCHRUN:-torchrun}" --no-python --nnodes 1 --nproc-per-node 3; }
+for name in ${*:-kills stops leader_killed absent blind full two_at_once stale strangers no_shared_output another_secret by_hydra by_torchrun}; do $name; done
 exit $failed

@@ -189,7 +189,7 @@ impl Crew {
                     .map(|rank| rank.to_string())
                     .collect();
                 return Err(format!(
-                    "{} of {size} ranks joined in {} s; missing: {}. Do they run, see the same --output, and reach this node?",
+                    "{} of {size} ranks joined in {} s; missing: {}. Do they run, see the same --output (or have the same FOREBAY_SECRET), and reach this node?",
                     self.mates.len(),
                     rank::PATIENCE.as_secs(),
                     missing.join(", ")

@@ -61,19 +61,27 @@ pub fn serve(
 /// Connects to rank 0.
 fn join(launch: &Launch, way: &Way, until: Instant) -> Result<(TcpStream, Member), String> {
     let rank = launch.rank;
+    // A rank 0 that answered and has ended meanwhile tells less than its answer did.
+    let mut answered = None;
     loop {
         let why = match find(way) {
             Ok(found) => {
                 let member = Member { secret: found.secret, run: found.run, rank };
                 match member.connect(found.address, CONTROL) {
                     Ok(stream) => return Ok((stream, member)),
-                    Err(error) => refused(found.address, &error),
+                    Err(error) => {
+                        let why = refused(found.address, &error);
+                        if is_stranger(&error) {
+                            answered = Some(why.clone());
+                        }
+                        why
+                    }
                 }
             }
             Err(why) => why,
         };
         if Instant::now() >= until {
-            let node = &launch.node;
+            let (node, why) = (&launch.node, answered.unwrap_or(why));
             return Err(format!(
                 "rank {rank} on {node} found no rank 0 in {} s: {why}",
                 PATIENCE.as_secs()
@@ -103,10 +111,19 @@ fn find(way: &Way) -> Result<Rendezvous, String> {
     }
 }
 
+/// Returns whether the other end of a connection has another secret or run: it says so, or it hangs up.
+fn is_stranger(error: &io::Error) -> bool {
+    [ErrorKind::PermissionDenied, ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset]
+        .contains(&error.kind())
+}
+
 fn refused(address: SocketAddr, error: &io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::ConnectionRefused => {
             ": did rank 0 end, or is this left over from an earlier run?"
+        }
+        _ if is_stranger(error) => {
+            ": it is of another run; do all ranks have the same FOREBAY_SECRET, or the same --output?"
         }
         ErrorKind::TimedOut | ErrorKind::WouldBlock => {
             ": does a firewall keep nodes apart? `--interface` names another network interface"
@@ -228,5 +245,26 @@ mod tests {
         let _published = same.publish(output.path()).unwrap();
         let dead = at_once();
         assert!(dead.contains("127.0.0.1:9") && dead.contains("earlier run"), "{dead}");
+    }
+
+    #[test]
+    fn a_rank_with_another_secret_is_told_so_also_when_rank_0_has_ended_meanwhile() {
+        let (run, secret) = (crate::secret::Run::new().unwrap(), crate::secret::Secret::new);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let first = Member { secret: secret().unwrap(), run, rank: 0 };
+        // Greets one rank, and ends.
+        let gate = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            crate::secret::answer(&mut stream, &first.secret, first.run).unwrap_err();
+        });
+        let (secret, node) = (secret().unwrap(), "n1".to_owned());
+        let way = Way::Told(Rendezvous { run, secret, address, job: None, node });
+        let node = "n2".to_owned();
+        let launch = Launch { rank: 1, size: 2, node, job: None, launcher: "FOREBAY_RANK" };
+        let until = Instant::now() + 2 * AGAIN;
+        let why = join(&launch, &way, until).map(|_| ()).unwrap_err();
+        gate.join().unwrap();
+        assert!(why.contains("n2") && why.contains("same FOREBAY_SECRET"), "{why}");
     }
 }
