@@ -10,6 +10,7 @@
 #   slow [N]   N rounds (20): a slow NIC, a slow disk and half of the cores, each on another host     two minutes a round
 #   equal [N]  N rounds (20) of equal hosts                                                           a minute and a half a round
 #   parallel   four hosts on MooseFS: reads through the NIC that carries all-reduce too               six minutes
+#   fair       the same, with switches that share each link equally among streams, as forebay assumes six minutes
 set -u
 program=$(realpath "${1:?the program}"); place=$(realpath -m "${2:?a directory}"); shift 2
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -51,6 +52,17 @@ up() {
 shape() {
     tc -n fch"$1" qdisc replace dev eth0 root tbf rate "$2" burst 64kb latency 20ms
     tc -n "$3" qdisc replace dev p"$1" root tbf rate "$2" burst 64kb latency 20ms
+}
+# share HOST RATE: the switch sends to a host what the server sends, in four streams, and what other hosts send, in one, by equal shares of
+# each stream. A queue for all drops whole bursts of the stream that has to start anew at each step of a ring.
+share() {
+    local port=p$1 class
+    tc -n fcs1 qdisc del dev "$port" root; tc -n fcs1 qdisc add dev "$port" root handle 1: htb default 10
+    tc -n fcs1 class add dev "$port" parent 1: classid 1:1 htb rate "$2mbit" ceil "$2mbit" burst 64kb quantum 60000
+    tc -n fcs1 class add dev "$port" parent 1:1 classid 1:10 htb rate $(($2 / 5))mbit ceil "$2mbit" burst 64kb quantum 15000
+    tc -n fcs1 class add dev "$port" parent 1:1 classid 1:20 htb rate $(($2 * 4 / 5))mbit ceil "$2mbit" burst 64kb quantum 60000
+    tc -n fcs1 filter add dev "$port" parent 1: protocol ip u32 match ip src 10.78.0.5/32 flowid 1:20
+    for class in 10 20; do tc -n fcs1 qdisc add dev "$port" parent 1:$class pfifo limit 300; done
 }
 # disk BYTES_PER_SECOND REQUESTS_PER_SECOND: a throttled disk for all processes of the group.
 disk() {
@@ -284,12 +296,16 @@ equal() {
     done
     echo "equal: $wrong of $rounds rounds wrong"
 }
-parallel() {
-    rm -rf parallel; up 5 200mbit; shape 5 1gbit fcs1; disk 0 0; moose_up || return
-    storage=$place/shared calibrate "$place/parallel" 4 --plan cluster --only pair,shared-read,allreduce,beside
+parallel() { moose parallel; }
+fair() { moose fair; }
+moose() {
+    local host
+    rm -rf "$1"; up 5 200mbit; shape 5 1gbit fcs1; disk 0 0; moose_up || return
+    test "$1" = fair && for host in 1 2 3 4; do share $host 200; done
+    storage=$place/shared calibrate "$place/$1" 4 --plan cluster --only pair,shared-read,allreduce,beside
     echo "exit code $?"
-    left_out parallel
-    together parallel
+    left_out "$1"
+    together "$1"
     down
 }
 # together OUTPUT: predicts reads and all-reduce at the same time, from what was measured of each apart.
