@@ -11,6 +11,7 @@
 #   equal [N]  N rounds (20) of equal hosts                                                           a minute and a half a round
 #   parallel   four hosts on MooseFS: reads through the NIC that carries all-reduce too               six minutes
 #   fair       the same, with switches that share each link equally among streams, as forebay assumes six minutes
+#   hangs      three hosts on MooseFS, whose server hangs amid the reads and goes on later              four minutes
 set -u
 program=$(realpath "${1:?the program}"); place=$(realpath -m "${2:?a directory}"); shift 2
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -306,6 +307,24 @@ moose() {
     echo "exit code $?"
     left_out "$1"
     together "$1"
+    down
+}
+hangs() {
+    local server begin code kept again
+    rm -rf hangs; up 5 200mbit; shape 5 1gbit fcs1; disk 0 0; moose_up || return
+    reads() { storage=$place/shared calibrate "$place/hangs" 3 --plan "$here/calibrate/plans/check.toml" --only shared-read; }
+    reads > hangs.log 2>&1 & local run=$!
+    for _ in $(seq 600); do grep -qs shared-read hangs/samples.jsonl && break; sleep 0.1; done
+    server=$(ip netns exec fch5 mfschunkserver -c "$place/moose/chunks.cfg" test 2>&1 | grep -oE 'pid: ?[0-9]+' | grep -oE '[0-9]+')
+    kill -STOP "$server"; begin=$SECONDS
+    wait $run; code=$?
+    test $code = 3 && test $((SECONDS - begin)) -le 90 && grep -qE 'fch[1-3].*does its storage or network hang' hangs.log &&
+        echo "a hanging server: exit code $code after $((SECONDS - begin)) s" || { echo "a hanging server: WRONG: exit code $code after $((SECONDS - begin)) s"; cat hangs.log; }
+    kill -CONT "$server"; sleep 3
+    kept=$(wc -l < hangs/samples.jsonl); again=$(sha1sum < hangs/samples.jsonl)
+    reads > hangs.log 2>&1; code=$?
+    test $code = 0 && test "$(head -n "$kept" hangs/samples.jsonl | sha1sum)" = "$again" &&
+        echo "it goes on: $kept samples kept of $(wc -l < hangs/samples.jsonl)" || { echo "it goes on: WRONG: exit code $code"; cat hangs.log; }
     down
 }
 # together OUTPUT: predicts reads and all-reduce at the same time, from what was measured of each apart.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const MOST_GREETINGS: usize = 4096;
 /// Questions for each rank's clock.
 const QUESTIONS: u32 = 8;
-/// Time after the expected end of a task at which a rank without a result counts as hanging.
+/// Usual [`Crew::grace`].
 const GRACE: Duration = Duration::from_secs(30);
 
 /// What happens on the connections of ranks.
@@ -66,6 +66,8 @@ pub struct Crew {
     next: u64,
     /// What failed in the last work.
     failures: Vec<Failed>,
+    /// Time after the expected end of a task at which a rank without a result counts as hanging.
+    pub(crate) grace: Duration,
     stop: &'static AtomicBool,
 }
 
@@ -89,6 +91,8 @@ pub struct Failed {
     pub why: String,
     /// Whether the rank is lost, and not only this task.
     pub lost: bool,
+    /// Whether the task did not end in time.
+    pub hangs: bool,
 }
 
 impl Gate {
@@ -156,6 +160,7 @@ impl Gate {
             events,
             next: 0,
             failures: Vec::new(),
+            grace: GRACE,
             stop,
         };
         crew.wait_for(size, &tell, ended)?;
@@ -361,7 +366,7 @@ impl Crew {
         apart: Apart,
         on: &mut dyn FnMut(Sample),
     ) -> Result<Vec<Found>, Failed> {
-        let mut until = Instant::now() + Duration::from_secs_f64(seconds) + GRACE;
+        let mut until = Instant::now() + Duration::from_secs_f64(seconds) + self.grace;
         let (mut ids, mut order) = (BTreeMap::new(), Vec::new());
         let mut failed: Vec<Failed> = Vec::new();
         for (rank, task) in tasks {
@@ -370,7 +375,13 @@ impl Crew {
                 Some(mate) => mate.to.send(&ToRank::Do { id, task: Box::new(task) }),
                 None => {
                     let why = self.lost.get(&rank).cloned().unwrap_or_default();
-                    failed.push(Failed { rank, node: self.node(rank), why, lost: true });
+                    failed.push(Failed {
+                        rank,
+                        node: self.node(rank),
+                        why,
+                        lost: true,
+                        hangs: false,
+                    });
                     continue;
                 }
             };
@@ -396,13 +407,15 @@ impl Crew {
                 for rank in hanging {
                     let why =
                         "it has not ended its part in time: does its storage or network hang?";
-                    failed.push(self.lose(rank, why.to_owned()));
+                    failed.push(Failed { hangs: true, ..self.lose(rank, why.to_owned()) });
                 }
                 break;
             };
             match event {
                 Event::Message(_, FromRank::Sample(sample)) => on(*sample),
-                Event::Message(_, FromRank::Going) => until = until.max(Instant::now() + GRACE),
+                Event::Message(_, FromRank::Going) => {
+                    until = until.max(Instant::now() + self.grace)
+                }
                 Event::Message(rank, FromRank::Done { id, result }) => {
                     if ids.remove(&id).is_none() {
                         continue;
@@ -413,7 +426,7 @@ impl Crew {
                         }
                         Err(why) => {
                             let node = self.node(rank);
-                            failed.push(Failed { rank, node, why, lost: false });
+                            failed.push(Failed { rank, node, why, lost: false, hangs: false });
                         }
                     }
                 }
@@ -444,7 +457,7 @@ impl Crew {
             mate.to.close();
         }
         self.lost.insert(rank, why.clone());
-        Failed { rank, node: self.node(rank), why, lost: true }
+        Failed { rank, node: self.node(rank), why, lost: true, hangs: false }
     }
 
     fn tell_all(&self, message: &ToRank) {

@@ -138,11 +138,16 @@ fn limits(profile: &Profile) -> Vec<String> {
         let order = ["bandwidth", "per_client", "per_stream", "operations", "latency", "nodes"];
         let values: Vec<String> =
             order.iter().filter_map(|name| value(name, fit.parameters.get(*name)?)).collect();
-        format!("{what}: {}", values.join(", "))
+        (!values.is_empty()).then(|| format!("{what}: {}", values.join(", ")))
     };
-    let mut lines: Vec<String> =
-        profile.network.iter().map(|(name, fit)| line(&format!("network {name}"), fit)).collect();
-    lines.extend(profile.storage.iter().map(|(name, fit)| line(&format!("storage {name}"), fit)));
+    let mut lines: Vec<String> = profile
+        .network
+        .iter()
+        .filter_map(|(name, fit)| line(&format!("network {name}"), fit))
+        .collect();
+    lines.extend(
+        profile.storage.iter().filter_map(|(name, fit)| line(&format!("storage {name}"), fit)),
+    );
     for (transport, kinds) in &profile.transport {
         for (kind, fit) in kinds {
             let sizes = fit.measured_sizes();

@@ -26,6 +26,9 @@ use std::time::Instant;
 /// Time between the order of a trial and its begin, in which all ranks get ready [s].
 const AHEAD: f64 = 0.2;
 
+/// Probes that use the shared storage.
+const ON_STORAGE: [&str; 5] = ["shared-read", "service", "shared-open", "shared-write", "beside"];
+
 /// What is measured, and where.
 #[derive(Debug)]
 pub struct Order {
@@ -88,6 +91,8 @@ pub struct Survey<'a> {
     direct: bool,
     /// Whether the files that nodes read have been written.
     written: bool,
+    /// Whether a rank hung while it used the shared storage. Whatever uses it would hang too, and hold the process of rank 0.
+    storage_hangs: bool,
     /// Bytes read and written on the shared storage, and files opened, by all nodes.
     moved: f64,
     opened: f64,
@@ -167,6 +172,7 @@ impl<'a> Survey<'a> {
             leaders,
             direct: true,
             written: false,
+            storage_hangs: false,
             moved: 0.0,
             opened: 0.0,
             stop,
@@ -200,6 +206,12 @@ impl<'a> Survey<'a> {
             if name != "alone" && !self.wanted(name) {
                 continue;
             }
+            if self.storage_hangs && ON_STORAGE.contains(&name) {
+                if !self.report.failures.iter().any(|of| of.starts_with(name)) {
+                    self.fail(name, "left out, because the storage hangs");
+                }
+                continue;
+            }
             if name != "alone" && self.leaders.len() < 2 {
                 self.fail(name, "fewer than two nodes are left");
                 continue;
@@ -217,7 +229,7 @@ impl<'a> Survey<'a> {
 
     /// Looks for nodes that fall behind their siblings, and measures these again.
     fn name_slow_nodes(&mut self) -> Result<(), ProbeError> {
-        if self.report.interrupted {
+        if self.report.interrupted || self.storage_hangs {
             return Ok(());
         }
         let first = fit::behind(self.journal.samples(), false);
@@ -242,7 +254,8 @@ impl<'a> Survey<'a> {
             Err(End::Interrupted) => self.report.interrupted = true,
             Err(End::Time) => self.fail(name, "time was up; give more with --budget"),
             Err(End::Because(why)) => self.fail(name, &why),
-            Err(End::Failed(Failed { rank, node, why, .. })) => {
+            Err(End::Failed(Failed { rank, node, why, hangs, .. })) => {
+                self.storage_hangs |= hangs && ON_STORAGE.contains(&name);
                 self.fail(name, &format!("{node} (rank {rank}): {why}"));
             }
         }
@@ -268,6 +281,11 @@ impl<'a> Survey<'a> {
 
     /// Removes the working files.
     fn clear(&mut self) {
+        if self.storage_hangs {
+            self.report.failures.push("working files are left: the storage hangs".to_owned());
+            self.report.left_files = true;
+            return;
+        }
         let Some(rank) = self.crew.ranks().first().copied() else { return };
         let folder = self.order.folder.clone();
         // Each node removes its own files first: they are elsewhere if the directory is on no shared storage.

@@ -4,7 +4,7 @@ use super::{Order, Report, Survey};
 use crate::arrivals::Member;
 use crate::control;
 use crate::crew::{Crew, Gate};
-use crate::message::{Facts, Found, FromRank, Task, ToRank};
+use crate::message::{Facts, Files, Found, FromRank, Task, ToRank};
 use crate::rank::CONTROL;
 use crate::secret::{Run, Secret};
 use forebay_calibrate::probe::{ClusterSettings, Journal};
@@ -25,15 +25,26 @@ struct Storage {
     slower: f64,
     /// Checks for how many a slower storage lasts.
     lasts: usize,
+    /// Trials of reads from which on it answers nothing.
+    hangs: usize,
     /// Trials of reads, and checks of the idle storage, so far.
     trials: usize,
     checks: usize,
 }
 
 impl Storage {
-    fn answer(&mut self, task: &Task) -> Found {
-        let Task::Read { files, streams, timing, .. } = task else { return Found::default() };
-        let crate::message::Files::Written { size, .. } = files else { return Found::default() };
+    /// Answers a task; `None` while the storage hangs.
+    fn answer(&mut self, task: &Task) -> Option<Found> {
+        if self.trials >= self.hangs {
+            return None;
+        }
+        if let Task::Checkpoint { streams, bytes, .. } = task {
+            let count = *streams as f64 * *bytes as f64;
+            return Some(Found { count, rate: count, seconds: 1.0, ..Found::default() });
+        }
+        let Task::Read { files: Files::Written { size, .. }, streams, timing, .. } = task else {
+            return Some(Found::default());
+        };
         // Only checks of the idle storage have so short a window.
         let checks = timing.length < 0.3;
         let mut latency = self.idle;
@@ -50,7 +61,7 @@ impl Storage {
         ];
         let figures = figures.map(|(name, value)| (name.to_owned(), value)).into();
         let seconds = timing.length;
-        Found { count: rate * seconds, rate, seconds, figures, ..Found::default() }
+        Some(Found { count: rate * seconds, rate, seconds, figures, ..Found::default() })
     }
 }
 
@@ -69,8 +80,9 @@ fn script(member: &Member, address: SocketAddr, storage: &Mutex<Storage>) {
                 FromRank::Clock { number, here, wall: here }
             }
             Ok(ToRank::Do { id, task }) => {
-                let result = Ok(storage.lock().expect("a storage").answer(&task));
-                FromRank::Done { id, result }
+                let answer = storage.lock().expect("a storage").answer(&task);
+                let Some(found) = answer else { continue };
+                FromRank::Done { id, result: Ok(found) }
             }
             Ok(ToRank::Beat | ToRank::Stop) => continue,
             Ok(ToRank::End) | Err(_) => return,
@@ -93,17 +105,18 @@ fn crew(storage: Storage) -> Crew {
     gate.admit(2, &GOES_ON, &mut Vec::new).expect("a crew")
 }
 
-/// Reads this storage by one and by two nodes, with one and with four threads; returns the report and the numbers of nodes and threads of
+/// Measures this storage: reads by one and by two nodes, with one and with four threads, opens and writes; returns the report and the numbers of nodes and threads of
 /// the samples.
 fn reads(storage: Storage) -> (Report, Vec<[f64; 2]>) {
     let place = tempfile::tempdir().expect("a directory");
-    let settings = "disk = \"1 MiB\"\nsize = [\"16 KiB\"]\nstreams = [1, 4]\ntrials = 1\n";
+    let settings = "disk = \"1 MiB\"\nsize = [\"16 KiB\"]\nstreams = [1, 4]\ntrials = 1\n\
+        checkpoint = \"1 MiB\"\n";
     let settings: ClusterSettings = toml::from_str(settings).expect("settings");
     let order = Order {
         settings,
         plan: ("scripted".to_owned(), String::new()),
         alone: 0,
-        only: vec!["shared-read".to_owned()],
+        only: ["shared-read", "shared-open", "shared-write"].map(str::to_owned).into(),
         alone_budget: 1.0,
         seed: 1,
         folder: place.path().join("files"),
@@ -112,6 +125,7 @@ fn reads(storage: Storage) -> (Report, Vec<[f64; 2]>) {
     };
     let mut journal = Journal::open(&place.path().join("samples.jsonl")).expect("a journal");
     let mut crew = crew(storage);
+    crew.grace = Duration::from_secs(1);
     let on = &mut |_: super::Event<'_>| {};
     let survey = Survey::new(&mut crew, &order, &mut journal, &GOES_ON, on);
     let report = survey.run().expect("a report");
@@ -132,6 +146,7 @@ fn reads_end_when_the_latency_of_the_idle_storage_has_tripled() {
         after: 3,
         slower,
         lasts,
+        hangs: usize::MAX,
         trials: 0,
         checks: 0,
     };
@@ -146,4 +161,30 @@ fn reads_end_when_the_latency_of_the_idle_storage_has_tripled() {
         assert!(report.failures.is_empty(), "{slower}, {lasts}: {report:?}");
         assert_eq!(kinds.iter().filter(|of| of[0] == 2.0).count(), 4, "{slower}, {lasts}");
     }
+}
+
+/// System: a storage that answers nothing from the third trial of reads on; ranks count as hanging after a second. Expectation: the first rank
+/// that uses it is lost, with its node's name; what else uses the storage is left out at once, so that no other rank hangs; samples are kept.
+#[test]
+fn a_storage_that_hangs_takes_one_rank_and_no_more_time() {
+    let begin = Instant::now();
+    let hangs = Storage {
+        idle: 5e-3,
+        after: usize::MAX,
+        slower: 1.0,
+        lasts: 0,
+        hangs: 2,
+        trials: 0,
+        checks: 0,
+    };
+    let (report, kinds) = reads(hangs);
+    assert_eq!(kinds, [[1.0, 1.0], [1.0, 4.0]], "{report:?}");
+    let said =
+        ["shared-read: n", "shared-open: left out", "shared-write: left out", "working files"];
+    assert_eq!(report.failures.len(), said.len(), "{report:?}");
+    for (found, said) in report.failures.iter().zip(said) {
+        assert!(found.starts_with(said), "{report:?}");
+    }
+    assert!(report.failures[0].contains("does its storage or network hang"), "{report:?}");
+    assert!(report.left_files && begin.elapsed() < Duration::from_secs(10));
 }
