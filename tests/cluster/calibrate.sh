@@ -9,7 +9,8 @@
 #   gigabit    three hosts of 1 Gbit/s, by --hosts                                                    half a minute
 #   slow [N]   N rounds (20): a slow NIC, a slow disk and half of the cores, each on another host     two minutes a round
 #   equal [N]  N rounds (20) of equal hosts                                                           a minute and a half a round
-#   parallel   four hosts on MooseFS: reads through the NIC that carries all-reduce too               six minutes
+#   parallel   four hosts on MooseFS: reads through the NIC that carries all-reduce too; its one queue for all streams is not simulated,
+#              and the profile says how much that matters                                        six minutes
 #   fair       the same, with switches that share each link equally among streams, as forebay assumes six minutes
 #   hangs      three hosts on MooseFS, whose server hangs amid the reads and goes on later              four minutes
 set -u
