@@ -105,8 +105,8 @@ fn crew(storage: Storage) -> Crew {
     gate.admit(2, &GOES_ON, &mut Vec::new).expect("a crew")
 }
 
-/// Measures this storage: reads by one and by two nodes, with one and with four threads, opens and writes; returns the report and the numbers of nodes and threads of
-/// the samples.
+/// Measures this storage: reads by one and by two nodes, with one and with four threads, opens and writes. Returns the report, and the
+/// numbers of nodes and threads of the samples of reads.
 fn reads(storage: Storage) -> (Report, Vec<[f64; 2]>) {
     let place = tempfile::tempdir().expect("a directory");
     let settings = "disk = \"1 MiB\"\nsize = [\"16 KiB\"]\nstreams = [1, 4]\ntrials = 1\n\
