@@ -262,7 +262,7 @@ pub fn scenario(
     // Writing to a string cannot fail.
     let _ = write!(
         text,
-        "# {} of {}: {} {} for {}.\nname = \"mlperf\"\n\n\
+        "# {} of {}: {} {} for {}.\n# Official: {} samples per second, utilisation {:.1} %, by the rules of {}.\nname = \"mlperf\"\n\n\
          [run]\nsteps = {steps}\nwarm_up = {}\nreplications = 1\nseed = 123\n\n\
          [cluster]\nnodes = {}\nnode = {{ cores = {}, gpus = {} }}\n\n\
          [storage.data.file-server]\nbandwidth = \"{bandwidth} B/s\"\n\n\
@@ -275,6 +275,9 @@ pub fn scenario(
         of.ranks,
         one_line(&of.accelerator),
         one_line(&of.workload),
+        of.samples_per_second,
+        100.0 * of.utilisation,
+        one_line(&system.round),
         warm_up,
         of.hosts,
         of.cores,
