@@ -6,7 +6,7 @@ use crate::published::storage::{
 };
 use crate::report::format::{number, seconds, share, signed_share};
 use crate::stats::{mean, quantile};
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -84,7 +84,7 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
          the scenario.\n\
          error            of samples per second; in brackets where the result's own are an input: they give its system's bandwidth\n\
          !                outside of where nine of ten results should lie, by the errors of other submitters' results\n\
-         accelerators     the most that reach the target of utilisation, in closed form, and in brackets those submitted\n\n\
+         ranks            the most that reach the target of utilisation, in closed form, and in brackets those submitted\n\n\
          {means}\n\n\
          mean, worst      errors of samples per second of results that judge predictions\n\
          others' median   mean error of the median share of the fastest rate that other submitters reach\n\
@@ -97,7 +97,11 @@ pub(super) fn text(compared: &[StorageCompared<'_>]) -> String {
 /// Returns the table of the results of one system.
 fn of_system(of: &[StorageCompared<'_>]) -> Table {
     let mut rows =
-        table(&["result", "samples/s", "error", "utilisation", "first batch", "accelerators"]);
+        table(&["result", "samples/s", "error", "utilisation %", "first batch s", "ranks"]);
+    // A result's name is an argument of `--scenario`.
+    if let Some(names) = rows.column_mut(0) {
+        names.set_constraint(ColumnConstraint::ContentWidth);
+    }
     for one in of {
         let official = one.result;
         let both = |predicted: String, official: String| format!("{predicted} ({official})");
@@ -113,10 +117,10 @@ fn of_system(of: &[StorageCompared<'_>]) -> Table {
                 (true, false) => error,
                 (true, true) => format!("! {error}"),
             },
-            both(share(one.utilisation), share(official.utilisation)),
-            official.first_batch_later.map_or("-".to_owned(), |official| {
-                both(seconds(one.first_batch), seconds(official))
-            }),
+            both(number(100.0 * one.utilisation), number(100.0 * official.utilisation)),
+            official
+                .first_batch_later
+                .map_or("-".to_owned(), |official| both(number(one.first_batch), number(official))),
             both(one.accelerators.to_string(), official.ranks.to_string()),
         ]));
     }
@@ -167,7 +171,7 @@ impl Errors {
     }
 }
 
-/// Returns the number of results whose first batches take long and are in no input of their predictions, and the median of the relative errors of their prediction.
+/// Returns the number of long first batches that are predicted without their own official time, and the median of their relative errors.
 fn first_batches(compared: &[StorageCompared<'_>]) -> Option<(usize, f64)> {
     let judged = compared.iter().filter(|one| one.judges_first_batch);
     let long = judged.filter_map(|one| Some((one, one.result.first_batch_later?)));

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a calibration of a cluster says when something goes wrong: three ranks on this machine's loopback, as three nodes.
 #   tests/cluster/faults.sh PROGRAM [CASE...]
-# Takes about ten minutes. Needs no root, except for the case `full`, which mounts a small file system and is left out without root.
+# Takes about 15 minutes. Needs no root, except for the case `full`, which mounts a small file system and is left out without root.
 # The cases `by_hydra` and `by_torchrun` start the ranks by these launchers, and are left out where there are none; TORCHRUN names one.
 set -u
 program=$(realpath "${1:?the program}"); shift
@@ -121,7 +121,10 @@ no_shared_output() {
     secret=$(openssl rand -hex 32)
     told 1; two=$!; told 2; three=$!; told 0; leader=$!
     expect "no shared output" 0 150 "the profile in out-0/profile.toml"
-    wait $two $three; ls -d out-1 out-2 2>/dev/null && { echo "no shared output: WRONG: other ranks wrote something"; failed=1; }
+    wait $two $three
+    for written in out-1 out-2; do
+        test -e $written && { echo "no shared output: WRONG: another rank wrote $written"; failed=1; }
+    done
     rm -rf out-*; clean
 }
 another_secret() {

@@ -1,7 +1,8 @@
 //! First batches of epochs and work beside computing, compared with closed forms, and in both worlds.
 
 use super::conformance::worlds;
-use super::runs::written;
+use super::runs::{Case, written};
+use super::verdicts::judged;
 use forebay::report::{Cause, JobReport, StallCause, summarise};
 use forebay::scenario::Scenario;
 use forebay::sim;
@@ -133,6 +134,79 @@ fn a_pipeline_that_each_epoch_builds_anew_makes_each_first_batch_wait() {
     }
 }
 
+/// A pipeline of a GPU that decodes for 10 ms a sample and takes 20 ms for a step of eight, with the keys of the loader.
+fn tuned(samples: u32, run: &str, loader: &str) -> String {
+    format!(
+        r#"
+        name = "tuned"
+        run = {{ {run}, warm_up = "off", replications = 1 }}
+        cluster = {{ nodes = 1, node = {{ cores = 16, gpus = 1 }} }}
+        storage.s.local-disk = {{ bandwidth = "10 GB/s", access = "direct" }}
+        dataset.d = {{ samples = {samples}, sample_size = "1 MB" }}
+        [[job]]
+        name = "j"
+        dataset = "d"
+        storage = "s"
+        batch = 8
+        loader.tf-data = {{ decode = "10 ms", {loader} }}
+        model.step = "20 ms"
+        "#
+    )
+}
+
+#[test]
+fn automatic_tuning_does_not_take_the_start_of_a_pipeline_for_reading() {
+    // Expectation: as many threads decode with a start of 5 s as with none, and no step waits for them after the first.
+    let auto = "parallel_calls = \"auto\", parallel_reads = \"auto\", prefetch = 2";
+    let of = |start: &str| {
+        reported(&written(
+            &tuned(3200, "steps = 2000", &format!("{auto}, start = \"{start}\"")),
+            &[],
+        ))
+    };
+    let threads = |job: &JobReport| job.tuned.iter().map(|of| of.workers).collect::<Vec<_>>();
+    let (usual, late) = (of("0 s"), of("5 s"));
+    let [usual, late_threads] = [&usual, &late].map(threads);
+    assert_eq!(usual, late_threads);
+    assert!(late.figures.stall.share(StallCause::own(Cause::Decode)) < 0.01);
+}
+
+#[test]
+fn an_automatic_prefetch_begins_anew_with_each_pipeline() {
+    // System: epochs of 40 batches, each of which finds the queue empty at its end. Expectation: the queue stays as short as that of a single
+    // epoch needs it; it does not double with each epoch.
+    let auto = "parallel_calls = 16, parallel_reads = 4, prefetch = \"auto\", start = \"100 ms\"";
+    let of = |steps: u32| {
+        let text = tuned(320, &format!("steps = {steps}"), auto);
+        let outcome = sim::run(&written(&text, &[]), 0, &sim::Options::default());
+        outcome.jobs[0].queue.capacity
+    };
+    assert_eq!(of(1200), of(40));
+}
+
+#[test]
+fn epochs_of_a_run_are_those_of_its_pipelines() {
+    // System: ten samples in batches of eight: one batch an epoch, and what does not fill one is dropped. Expectation: ten epochs begin ten
+    // times and take ten steps.
+    let text = tuned(10, "epochs = 10", "parallel_calls = 4, start = \"100 ms\"");
+    let scenario = written(&text, &[]);
+    let outcome = sim::run(&scenario, 0, &sim::Options::default());
+    assert_eq!(outcome.jobs[0].steps.len(), 10);
+    assert_eq!(reported(&scenario).epoch_starts.expect("first batches").epochs.len(), 10);
+    let prefilled = text.replace("model.step", "prefill = \"full\"\nmodel.step");
+    let file = forebay::scenario::ScenarioFile::parse("prefilled.toml", prefilled).expect("TOML");
+    let refused = file.resolve(&[]).expect_err("a prefilled pipeline").to_string();
+    assert!(refused.contains("builds anew") && refused.contains("remove `prefill`"), "{refused}");
+}
+
+#[test]
+fn the_verdict_names_the_start_of_pipelines_where_it_costs_most() {
+    let text = tuned(160, "epochs = 10", "parallel_calls = 16, prefetch = 8, start = \"2 s\"");
+    let (_, verdict) = judged(&Case::written(&text, &[]));
+    assert!(verdict.limits[0].key.ends_with("tf-data.start"), "{:?}", verdict.limits[0]);
+    assert!(verdict.text.contains("the start of the pipeline"), "{}", verdict.text);
+}
+
 #[test]
 fn more_workers_and_less_bandwidth_make_first_batches_later() {
     let first = |changes: &[(&str, &str)]| {
@@ -152,11 +226,16 @@ fn more_workers_and_less_bandwidth_make_first_batches_later() {
 
 /// `nodes` nodes of `ranks` ranks each that compute 10 ms and launch as the keys say, on data in memory.
 fn launches(nodes: u32, ranks: u32, launch: &str) -> f64 {
+    launches_on(64, (nodes, ranks), launch)
+}
+
+/// The same on nodes of `cores` cores.
+fn launches_on(cores: u32, (nodes, ranks): (u32, u32), launch: &str) -> f64 {
     let text = format!(
         r#"
         name = "launches"
         run = {{ steps = 4000, warm_up = 10, replications = 1 }}
-        cluster = {{ nodes = {nodes}, node = {{ cores = 64, gpus = {ranks} }} }}
+        cluster = {{ nodes = {nodes}, node = {{ cores = {cores}, gpus = {ranks} }} }}
         storage.s.memory = {{}}
         dataset.d = {{ samples = 1000000, sample_size = "1 B" }}
         [[job]]
@@ -184,6 +263,8 @@ fn a_barrier_takes_the_longest_of_n_varying_times() {
     for n in [1, 8] {
         near("equal ranks", launches(1, n, "threads = 1"), 11e-3, 1e-9);
     }
+    // Four ranks on one core work one after the other, and wait without it.
+    near("one core", launches_on(1, (1, 4), "varying = \"30 ms\""), 44e-3, 1e-9);
 }
 
 #[test]

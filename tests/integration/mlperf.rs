@@ -59,7 +59,7 @@ fn importing_a_dlio_workload_preserves_batch_size_files_threads_and_step_time() 
     // Two batches ahead for four workers become a prefetch factor of 1: four batches ahead.
     let scenario = written(&dlio::scenario(&unet, &place(2, "20 GB/s")), &[]);
     let requests = scenario.jobs[0].loader.requests.expect("PyTorch's loader");
-    assert_eq!((requests.ahead, requests.persistent), (4, true));
+    assert_eq!((requests.ahead, requests.persistent, requests.start), (4, true, 0.1));
     assert_eq!((scenario.jobs[0].loaders(), scenario.jobs[0].copies_per_loader()), (2, 1));
     assert_eq!(scenario.datasets[0].samples, 168);
     let resnet = dlio::read(&[file("resnet50_a100.yaml")], &[]).expect("a workload");
@@ -70,6 +70,8 @@ fn importing_a_dlio_workload_preserves_batch_size_files_threads_and_step_time() 
     let scenario = written(&dlio::scenario(&resnet, &place(1, "1 GB/s")), &[]);
     assert_eq!(scenario.datasets[0].samples, 1024 * 1251);
     assert_eq!(scenario.jobs[0].loader.stages[0].workers, 8);
+    let start = scenario.jobs[0].loader.rebuilt.expect("epochs that begin anew");
+    assert!((start - (0.19 + 1024.0 * 0.73e-6)).abs() < 1e-9, "{start}");
 }
 
 #[test]

@@ -10,21 +10,28 @@ const CONFIGURATION: &str = "workload:\n  model: unet3d\n  framework: pytorch\n 
 /// Writes the files of a run of two accelerators on a host, with steps of 350 ms and first batches of 5 s, as `configuration` and `epochs` name
 /// them.
 fn run(at: &Path, configuration: &str, epochs: &str) {
-    let (steps, step, first) = (285.0, 0.35, 5.0);
-    let whole = first + 0.323 + (steps - 1.0) * step;
-    let (utilisation, rate) = (100.0 * 0.323 / step, steps * 14.0 / whole);
+    run_with(at, [5.0, 5.0], configuration, epochs);
+}
+
+/// The same with first batches of two epochs that take this time [s].
+fn run_with(at: &Path, firsts: [f64; 2], configuration: &str, epochs: &str) {
+    let (steps, step) = (285.0, 0.35);
+    let wholes = firsts.map(|first| first + 0.323 + (steps - 1.0) * step);
+    let (utilisation, rates) = (100.0 * 0.323 / step, wholes.map(|whole| steps * 14.0 / whole));
+    let [rate, later] = rates;
     fs::create_dir_all(at.join(configuration)).expect("a folder");
     fs::write(at.join(configuration).join("config.yaml"), CONFIGURATION).expect("a file");
     fs::write(
         at.join("summary.json"),
         format!(
             r#"{{"num_accelerators": 2, "num_hosts": 1, "host_cpu_count": [64], "metric": {{"train_au_percentage": [{utilisation}, {utilisation}],
-            "train_throughput_samples_per_second": [{rate}, {rate}]}}}}"#
+            "train_throughput_samples_per_second": [{rate}, {later}]}}}}"#
         ),
     )
     .expect("a file");
-    let epoch = format!(r#"{{"block1": {{"duration": "{whole:.3}"}}}}"#);
-    fs::write(at.join(epochs), format!(r#"{{"1": {epoch}, "2": {epoch}}}"#)).expect("a file");
+    let [first, second] =
+        wholes.map(|whole| format!(r#"{{"block1": {{"duration": "{whole:.3}"}}}}"#));
+    fs::write(at.join(epochs), format!(r#"{{"1": {first}, "2": {second}}}"#)).expect("a file");
 }
 
 #[test]
@@ -86,6 +93,26 @@ fn an_imported_folder_becomes_a_scenario_that_reproduces_its_row() {
     let first =
         report["jobs"][0]["epoch_starts"]["first_batch"]["mean"].as_f64().expect("an epoch");
     assert!((first / 5.0 - 1.0).abs() < 0.1, "{first}");
+}
+
+#[test]
+fn a_later_first_batch_of_the_first_epoch_becomes_the_start_of_workers() {
+    // System: sixteen workers; the first batch takes 9 s in the first epoch and 4 s in the second. Expectation: 5 s ÷ 16 for each worker, and
+    // a simulation whose epochs begin as the run's did.
+    let place = Place::new();
+    run_with(&place.directory().join("run"), [9.0, 4.0], "configs", "per_epoch_stats.json");
+    let output = place.forebay(&["import", "mlperf", "run", "--format", "scenario"]).output();
+    let text = String::from_utf8(output.expect("a program").stdout).expect("text");
+    assert!(text.contains("start = \"312.5 ms\""), "{text}");
+    fs::write(place.directory().join("mine.toml"), text).expect("a file");
+    let mut run = place.forebay(&["run", "mine.toml", "--verdict", "quick", "--format", "json"]);
+    let report = run.output().expect("a program").stdout;
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+    let epochs = report["jobs"][0]["epoch_starts"]["epochs"].as_array().expect("epochs");
+    for (epoch, measured) in epochs.iter().zip([9.0, 4.0]) {
+        let found = epoch["median"].as_f64().expect("a time");
+        assert!((found / measured - 1.0).abs() < 0.1, "{found} for {measured}");
+    }
 }
 
 #[test]

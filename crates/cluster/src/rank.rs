@@ -123,7 +123,7 @@ fn refused(address: SocketAddr, error: &io::Error) -> String {
             ": did rank 0 end, or is this left over from an earlier run?"
         }
         _ if is_stranger(error) => {
-            ": it is of another run; do all ranks have the same FOREBAY_SECRET, or the same --output?"
+            ": it may be of another run; do all ranks have the same FOREBAY_SECRET, or the same --output?"
         }
         ErrorKind::TimedOut | ErrorKind::WouldBlock => {
             ": does a firewall keep nodes apart? `--interface` names another network interface"

@@ -13,7 +13,9 @@ impl State {
             return;
         }
         let item = self.next_input(now, w);
-        self.tuned_input(now, w, item.is_some());
+        // An item of a pipeline that is still being built begins later.
+        let since = item.as_ref().map_or(now, |item| now.max(item.ready));
+        self.tuned_input(since, w, item.is_some());
         match item {
             Some(item) => self.begin_item(now, w, item),
             None => self.idle(now, w),

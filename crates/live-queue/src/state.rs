@@ -169,6 +169,11 @@ impl State {
         let loader = &mut self.loaders[l];
         let Some(rebuilds) = &mut loader.rebuilds else { return };
         let samples = rebuilds.begin(now, loader.started).min(loader.quota - loader.started);
+        let ready = rebuilds.ready();
+        loader.queue.begin_epoch();
+        if let Some(tuner) = &mut loader.tuner {
+            tuner.begin_epoch(ready);
+        }
         let stages = &mut self.stages[loader.stages.clone()];
         stages.iter_mut().for_each(|stage| stage.buffer.begin_epoch(samples));
         self.runnable.extend(self.stages[loader.stages.start].buffer.idle.drain(..));

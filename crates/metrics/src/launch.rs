@@ -11,7 +11,7 @@ pub struct HostWork {
     pub since: Time,
     /// Core-seconds of a thread of the trainer that has the most to do [s].
     pub work: f64,
-    /// Longest time that a trainer took after that work: its wait, and its turn with the wait for it.
+    /// Longest time from the end of a trainer's threads to its own end: its wait, then its turn and the wait for it.
     pub after: Span,
     /// Time for which the CPU quota stopped the threads.
     pub throttled: Span,

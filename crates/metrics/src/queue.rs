@@ -154,12 +154,17 @@ impl Queue {
         (self.blocked, self.waiting, self.ready) = (0, 0, false);
         self.kept = self.stays;
         self.last = self.accounts.enqueued.saturating_add(coming);
+        self.begin_epoch();
+        let level = std::mem::take(&mut self.level);
+        self.circular.as_mut().map_or(level, |ring| ring.clear())
+    }
+
+    /// Gives a capacity that grows its first value again: a new pipeline begins with an empty queue.
+    pub fn begin_epoch(&mut self) {
         if let Some(growth) = &mut self.growth {
             growth.filled = false;
             self.capacity = growth.least;
         }
-        let level = std::mem::take(&mut self.level);
-        self.circular.as_mut().map_or(level, |ring| ring.clear())
     }
 
     /// Returns the history, if it was recorded.

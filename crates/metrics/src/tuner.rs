@@ -79,6 +79,16 @@ impl Tuner {
         self.next = now + self.period;
     }
 
+    /// Begins to tune a new pipeline, which works from `ready` on and whose workers have nothing to do yet.
+    pub fn begin_epoch(&mut self, ready: Time) {
+        for pool in self.pools.iter_mut().filter(|pool| pool.tuned) {
+            pool.limit = AT_FIRST.min(pool.workers.len() as u32);
+        }
+        self.pools.iter_mut().for_each(|pool| (pool.took, pool.items) = (0.0, 0.0));
+        self.period = Span::from_seconds(PERIODS.0);
+        self.next = ready + self.period;
+    }
+
     /// Whether worker number `worker` of `stage` may look for input; otherwise it rests.
     pub fn enter(&mut self, stage: usize, worker: u32) -> bool {
         let pool = &mut self.pools[stage];

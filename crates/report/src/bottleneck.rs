@@ -318,7 +318,7 @@ impl Context<'_> {
             Cause::Launch if self.takes_turns() => {
                 "the trainers' own work on the host, and the turns that they take there".to_owned()
             }
-            Cause::Launch => "the trainer's own work on cores".to_owned(),
+            Cause::Launch => "the trainer's own work".to_owned(),
             Cause::Communication => "communication that training does not hide".to_owned(),
             Cause::Bubble => "pipeline bubbles".to_owned(),
             Cause::Swap => "swapping over PCIe".to_owned(),

@@ -27,7 +27,7 @@ pub enum Cause {
     Copy,
     /// The first batch of an epoch, which workers read and decode while no other batch is ready.
     FirstBatch,
-    /// The trainer's own work on cores: launching kernels, the interpreter.
+    /// The trainer's own work: launching kernels, the interpreter.
     Launch,
     /// A collective that the backward pass does not hide.
     Communication,

@@ -72,7 +72,7 @@ pub(super) struct Known<'a> {
     pub(super) system: &'a System,
     /// Bandwidth from which it is predicted [B/s].
     pub(super) bandwidth: f64,
-    /// Time that its epochs begin later than their bytes alone would have it [s].
+    /// Time that beginning an epoch adds to reading its first batches [s].
     pub(super) start: f64,
 }
 

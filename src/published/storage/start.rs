@@ -3,8 +3,8 @@
 use super::{StorageResult, StorageResults, System};
 use crate::stats::quantile;
 
-/// Returns the time that an epoch of a result begins later than its bytes alone would have it, in the mean over its epochs [s]: the start of
-/// PyTorch's workers in the first epoch, TensorFlow's list of files in each. Medians of results of other submitters than that of `system`;
+/// Returns the time that beginning an epoch adds to reading its first batches, in the mean over epochs [s]: the start of PyTorch's workers
+/// in the first epoch, TensorFlow's list of files in each. Medians of results of other submitters than that of `system`;
 /// 0 in rounds that do not count the first step.
 #[must_use]
 pub fn start(all: &StorageResults, system: &System, of: &StorageResult) -> f64 {
@@ -23,7 +23,7 @@ pub fn start(all: &StorageResults, system: &System, of: &StorageResult) -> f64 {
     quantile(&units, 0.5).unwrap_or_default().max(0.0) * parts(of)
 }
 
-/// Returns the time by which first batches of a result come later than its bytes alone would have them [s].
+/// Returns by how much first batches of a result come later than their bytes explain [s].
 fn late(of: &StorageResult, bandwidth: f64) -> Option<f64> {
     let later = of.first_batch_later?;
     match of.is_pytorch() {

@@ -18,11 +18,11 @@ pub struct Goal {
 }
 
 impl Scenario {
-    /// Returns the numbers of samples and batches in an epoch of a copy of `job`. Loaders that make batches on request
-    /// may drop or repeat samples; with other loaders, an epoch has all samples of the data set.
+    /// Returns the numbers of samples and batches in an epoch of a copy of `job`. Loaders that make batches on request or build their
+    /// pipeline anew may drop or repeat samples; with other loaders, an epoch has all samples of the data set.
     fn of_epoch(&self, job: &Job) -> (f64, f64) {
         let dataset = &self.datasets[job.dataset];
-        if job.loader.requests.is_none() {
+        if job.loader.requests.is_none() && job.loader.rebuilt.is_none() {
             return (dataset.samples as f64, dataset.samples as f64 / job.batch as f64);
         }
         let samples: u64 = job.samples_of_epoch(dataset).iter().sum();

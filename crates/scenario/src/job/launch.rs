@@ -26,6 +26,8 @@ pub struct Launch {
     pub varying: Distribution,
     /// CPU work before that, to take the step's batch from the loader [core-seconds].
     pub taking: f64,
+    /// Part of `work` that was measured with it and takes a batch [core-seconds]; 0 once the loader charges for it.
+    pub(super) includes_taking: f64,
     /// Time after that for which the trainer holds what only one trainer on its node can hold at a time [s].
     pub serial: f64,
     /// Number of the trainer's threads, each on at most one core.
@@ -42,7 +44,17 @@ impl Launch {
     fn of_batches(taking: f64, overlap: bool) -> Launch {
         let none = Distribution::Constant(0.0);
         let (work, varying) = (none.clone(), none);
-        Launch { work, varying, taking, serial: 0.0, threads: 1, overlap, lock: 0.0 }
+        let includes_taking = 0.0;
+        Launch {
+            work,
+            varying,
+            taking,
+            includes_taking,
+            serial: 0.0,
+            threads: 1,
+            overlap,
+            lock: 0.0,
+        }
     }
 
     /// Returns whether the trainer does more than to take batches.
@@ -64,7 +76,12 @@ impl Job {
                 self.step.fixed += taking;
                 self.step.floor += taking;
             }
-            (Device::Accelerator, Some(launch)) => launch.taking = taking,
+            (Device::Accelerator, Some(launch)) => {
+                launch.taking = taking;
+                if let Distribution::Constant(work) = &mut launch.work {
+                    *work = (*work - launch.includes_taking).max(0.0);
+                }
+            }
             (Device::Accelerator, launch) => *launch = Some(Launch::of_batches(taking, false)),
         }
     }
@@ -146,7 +163,10 @@ impl LaunchSettings {
             _ => Distribution::Constant(0.0),
         };
         let none = Some(Distribution::Constant(0.0));
+        let taking = measured.as_ref().filter(|_| !self.work.is_written());
+        let includes_taking = taking.map_or(0.0, |measured| measured.taking);
         Some(Launch {
+            includes_taking,
             work: of(&self.work, measured.as_ref().map(constant))?,
             varying: of(&self.varying, measured.as_ref().map(exponential).or(none))?,
             taking: 0.0,
@@ -163,8 +183,9 @@ impl LaunchSettings {
 
 /// What a profile has measured of ranks in a step beside computing [s].
 struct Measured {
-    /// Without the constant part of taking a batch, which the loader's `take` has.
     work: f64,
+    /// Part of `work` that takes a batch: the constant part of the loader's `take`.
+    taking: f64,
     varying: f64,
     serial: f64,
 }
@@ -185,7 +206,8 @@ impl Measured {
         let value = |name: &str| ranks.value(name).unwrap_or(0.0);
         let taking = parts.get("take").and_then(|take| take.value("fixed")).unwrap_or(0.0);
         Some(Measured {
-            work: (value("work") - taking).max(0.0),
+            work: value("work"),
+            taking,
             varying: value("varying"),
             serial: value("serial"),
         })

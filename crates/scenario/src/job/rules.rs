@@ -177,6 +177,9 @@ impl Rules<'_> {
                 what,
                 "remove `prefill`, or write a number of batches to prefetch",
             );
+        } else if job.loader.rebuilt.is_some() && job.prefill > 0 {
+            let what = "a pipeline that each epoch builds anew (`start`) begins empty";
+            self.check.wrong(at, what, "remove `prefill`, or `start` and `start_per_file`");
         } else if job.prefill > capacity {
             let at = self.check.blame(&[Some(at), self.buffer_at()], self.at);
             let what = format!("{} samples do not fit into a queue of {capacity}", job.prefill);

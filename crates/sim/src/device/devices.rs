@@ -9,7 +9,7 @@ use forebay_metrics::{HostWork, Segment};
 use forebay_model::random::Purpose;
 use forebay_report::Cause;
 
-use super::trainer::{CpuThreads, Ended, LaunchRun, Trainer};
+use super::trainer::{CpuThreads, LaunchRun, Next, Trainer};
 use super::{Device, State};
 use crate::env::{ActivityId, Cores, Delay, Env, Event, Notice, Waiting, broken};
 use crate::ids::{DeviceId, IdVec, Ids, StationId, TrainerId};
@@ -240,21 +240,21 @@ impl Devices {
             return None;
         };
         let works = trainer.works();
-        let ended = trainer.end_part(env.now);
-        if works && !matches!(ended, Ended::Part) {
+        let next = trainer.end_part(env.now);
+        if works && !matches!(next, Next::Threads) {
             launching.note_throttling(env, quota);
         }
-        let after = match ended {
-            Ended::Part => return None,
-            Ended::Threads(wait) => {
+        let after = match next {
+            Next::Threads => return None,
+            Next::Wait(wait) => {
                 env.after(wait, Event::Waited(ActivityId::Launch(t)));
                 return None;
             }
-            Ended::Wait(turns, length) => {
+            Next::Turn(turns, length) => {
                 env.take_core((turns, None), ActivityId::Launch(t), length);
                 return None;
             }
-            Ended::All(after) => after,
+            Next::Done(after) => after,
         };
         if !launching.end_trainer(after) || device.account.state() != State::Launching {
             return None;

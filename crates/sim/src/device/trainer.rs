@@ -71,15 +71,15 @@ impl Trainer {
     }
 
     /// Records at `now` the end of a part of its threads' work, of its wait, or of its turn; returns what comes next.
-    pub(crate) fn end_part(&mut self, now: Time) -> Ended {
+    pub(crate) fn end_part(&mut self, now: Time) -> Next {
         match self.doing {
             Doing::Threads(parts) if parts > 1 => {
                 self.doing = Doing::Threads(parts - 1);
-                Ended::Part
+                Next::Threads
             }
             Doing::Threads(_) if self.wait > Span::ZERO => {
                 self.doing = Doing::Waiting(now);
-                Ended::Threads(Delay { span: self.wait, lane: None })
+                Next::Wait(Delay { span: self.wait, lane: None })
             }
             Doing::Threads(_) => self.begin_turn(now, now),
             Doing::Waiting(since) => self.begin_turn(since, now),
@@ -88,19 +88,19 @@ impl Trainer {
     }
 
     /// Begins its turn, if trainers take turns; its threads have been done since `since`.
-    fn begin_turn(&mut self, since: Time, now: Time) -> Ended {
+    fn begin_turn(&mut self, since: Time, now: Time) -> Next {
         match self.turns {
             Some((station, length)) => {
                 self.doing = Doing::Turn(since);
-                Ended::Wait(station, length)
+                Next::Turn(station, length)
             }
             None => self.end(since, now),
         }
     }
 
-    fn end(&mut self, since: Time, now: Time) -> Ended {
+    fn end(&mut self, since: Time, now: Time) -> Next {
         self.doing = Doing::Threads(0);
-        Ended::All(now.since(since))
+        Next::Done(now.since(since))
     }
 
     /// Returns for how long the trainer has waited since its threads were done, for its turn as well, at `now`; no time if they work, or if
@@ -113,17 +113,17 @@ impl Trainer {
     }
 }
 
-/// What has ended of a trainer's host-side work for a step.
+/// What comes next of a trainer's host-side work for a step.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Ended {
-    /// One of several parts of its threads' work.
-    Part,
-    /// Its threads' work; the trainer now waits for so long.
-    Threads(Delay),
-    /// Its wait; the trainer now takes a turn of this length at this station.
-    Wait(StationId, Delay),
-    /// All of it. What came after the threads' work took this time.
-    All(Span),
+pub(crate) enum Next {
+    /// Other parts of its threads' work, which are in progress.
+    Threads,
+    /// A wait of this length.
+    Wait(Delay),
+    /// A turn of this length at this station.
+    Turn(StationId, Delay),
+    /// Nothing. What came after the threads' work took this time.
+    Done(Span),
 }
 
 /// The settings of the host-side work that each trainer of a job does for a step.
@@ -182,7 +182,7 @@ impl Launching {
         self.host.throttled = self.host.throttled.max(stopped.unwrap_or(Span::ZERO));
     }
 
-    /// Records the end of a trainer's work, of which so much came after its threads were done; returns whether all trainers are done.
+    /// Records that a trainer is done, `after` the end of its threads; returns whether all trainers are.
     pub(crate) fn end_trainer(&mut self, after: Span) -> bool {
         self.host.after = self.host.after.max(after);
         self.open -= 1;

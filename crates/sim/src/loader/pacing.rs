@@ -2,7 +2,7 @@
 //! number of active workers, and polling instead of being woken.
 
 use forebay_engine::Time;
-use forebay_metrics::{Activity, NOBODY, Promise, StageBuffer};
+use forebay_metrics::{Activity, NOBODY, Promise};
 use forebay_report::Cause;
 
 use super::loader_run::{LoaderProgress, LoaderRun};
@@ -86,11 +86,10 @@ impl Loaders {
 }
 
 impl LoaderRun {
-    /// Takes the next samples of the epoch as one item; returns `None` if the epoch has no more, or the job needs no more.
-    #[cold]
-    pub(super) fn next_of_epoch(&mut self, buffer: &mut StageBuffer<Item>) -> Option<Item> {
-        let left = self.pacing.rebuilds.as_ref().map(|of| of.left(self.progress.started));
-        if left == Some(0) { None } else { self.progress.next_samples(buffer) }
+    /// Returns the number of samples that the first stage may start now: those left of the epoch, if the pipeline is built anew.
+    pub(super) fn left_of_epoch(&self) -> u64 {
+        let started = self.progress.started;
+        self.pacing.rebuilds.as_ref().map_or(u64::MAX, |of| of.left(started))
     }
 }
 
@@ -112,6 +111,11 @@ impl Loaders {
         let (started, left) = (loader.progress.started, loader.progress.left());
         let Some(rebuilds) = &mut loader.pacing.rebuilds else { return };
         let samples = rebuilds.begin(env.now, started).min(left);
+        let ready = rebuilds.ready();
+        loader.queue.begin_epoch();
+        if let Some(tuner) = &mut loader.pacing.tuner {
+            tuner.begin_epoch(ready);
+        }
         let all = loader.stages.all;
         self.stages[all].iter_mut().for_each(|stage| stage.buffer.begin_epoch(samples));
         let idle = std::mem::take(&mut self.stages[all.start].buffer.idle);
@@ -208,7 +212,12 @@ impl Loaders {
         let (stage, place) = self.place(w);
         let loader = &mut self.loaders[self.workers[w].loader];
         match &mut loader.pacing.tuner {
-            Some(tuner) if found => tuner.begin(stage, place, now),
+            Some(tuner) if found => {
+                // The first stage begins when the pipeline has been built.
+                let built = loader.pacing.rebuilds.as_ref().filter(|_| stage == 0);
+                let since = built.map_or(now, |of| now.max(of.ready()));
+                tuner.begin(stage, place, since);
+            }
             Some(tuner) => tuner.leave(stage, place),
             None => {}
         }

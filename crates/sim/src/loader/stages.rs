@@ -45,10 +45,10 @@ impl StageRun {
 }
 
 impl LoaderProgress {
-    /// Takes the next samples of the reading order as one item; returns `None` if the job needs no more samples.
+    /// Takes the next samples of the reading order, at most `most`, as one item; returns `None` if there are none, or the job needs no more.
     #[inline]
-    pub(super) fn next_samples(&mut self, buffer: &mut StageBuffer<Item>) -> Option<Item> {
-        let samples = u64::from(buffer.samples()).min(self.left());
+    fn next_samples(&mut self, buffer: &mut StageBuffer<Item>, most: u64) -> Option<Item> {
+        let samples = u64::from(buffer.samples()).min(self.left()).min(most);
         if samples == 0 {
             return None;
         }
@@ -69,8 +69,10 @@ impl Loaders {
         let (stage, loader) = (&mut self.stages[s], &mut self.loaders[l]);
         let item = match stage.previous {
             None if loader.requests.is_some() => return self.take_request(env, w),
-            None if loader.features.rests => loader.next_of_epoch(&mut stage.buffer),
-            None => loader.progress.next_samples(&mut stage.buffer),
+            None => {
+                let most = if rests { loader.left_of_epoch() } else { u64::MAX };
+                loader.progress.next_samples(&mut stage.buffer, most)
+            }
             Some(previous) => self.gather(env, w, s, previous),
         };
         if rests {

@@ -17,11 +17,11 @@ pub const START_OF_RESNET50: f64 = 0.19;
 #[must_use]
 pub fn tensorflow_start(name: &str, measured: Option<f64>) -> String {
     if let Some(seconds) = measured {
-        return format!("start = \"{} ms\" # of each epoch: from these results\n", milli(seconds));
+        return format!("start = \"{} ms\" # in each epoch: from these results\n", milli(seconds));
     }
     let start = if name.to_lowercase().starts_with("resnet50") { START_OF_RESNET50 } else { 0.0 };
     format!(
-        "start = \"{} ms\" # of each epoch, with its list of files: from official results\nstart_per_file = \"{} us\"\n",
+        "start = \"{} ms\" # in each epoch: from official results\nstart_per_file = \"{} us\" # the list of files: from official results of CosmoFlow\n",
         milli(start),
         1e6 * START_PER_FILE
     )
@@ -32,7 +32,7 @@ pub fn tensorflow_start(name: &str, measured: Option<f64>) -> String {
 pub fn pytorch_start(measured: Option<f64>) -> String {
     let (seconds, source) = match measured {
         Some(seconds) => (seconds, "these results"),
-        None => (START_OF_WORKER, "official results"),
+        None => (START_OF_WORKER, "official results of U-Net3D"),
     };
     format!(
         "start = \"{} ms\" # of each worker, before the first epoch: from {source}\n",

@@ -126,15 +126,19 @@ impl Run {
     }
 
     /// Returns the time that the loader takes to begin an epoch, beside reading at `bandwidth` [s]: that of each of PyTorch's workers before
-    /// the first epoch, or that of TensorFlow's pipeline before each. `None` if the run does not tell: a single epoch does not for PyTorch.
+    /// the first epoch, or that of TensorFlow's pipeline before each. `None` if the run has no first batches.
     #[must_use]
     pub fn start(&self, bandwidth: f64) -> Option<f64> {
         let Workload { pytorch, read_threads, batch, sample_size, .. } = self.workload;
-        let all: Vec<f64> = self.first_batches().into_iter().flatten().collect();
-        let late = match (pytorch, all.split_first()?) {
-            (true, (_, [])) => return None,
-            (true, (first, later)) => (first - mean(later)) / read_threads.max(1) as f64,
-            (false, _) => {
+        let of = self.first_batches();
+        let all: Vec<f64> = of.iter().copied().flatten().collect();
+        let late = match (pytorch, of.first()?, all.split_first()?) {
+            (true, Some(first), (_, later @ [_, ..])) => {
+                (first - mean(later)) / read_threads.max(1) as f64
+            }
+            // The bandwidth is that at which its first batch came, the start included.
+            (true, _, _) => 0.0,
+            (false, _, _) => {
                 mean(&all) - f64::from(self.accelerators) * batch as f64 * sample_size / bandwidth
             }
         };
@@ -152,7 +156,10 @@ impl Run {
     /// a batch for each of PyTorch's workers, and one batch for all of TensorFlow's threads.
     #[must_use]
     pub fn first_bandwidth(&self) -> Option<f64> {
-        let first = self.first_batch().filter(|first| *first > 1.0)?;
+        let all: Vec<f64> = self.first_batches().into_iter().flatten().collect();
+        // The start of workers delays the first epoch's.
+        let later = if all.len() > 1 { &all[1..] } else { &all[..] };
+        let first = Some(mean(later)).filter(|first| *first > 1.0)?;
         let Workload { pytorch, read_threads, batch, sample_size, .. } = self.workload;
         let batches = if pytorch { read_threads.max(1) } else { 1 };
         let all = f64::from(self.accelerators) * batches as f64;

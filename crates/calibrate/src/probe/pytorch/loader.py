@@ -234,13 +234,12 @@ def rank(number, request, meeting, answers):
     while going.item() > 0:
         at = time.monotonic()
         next(batches)
-        taken = time.monotonic()
         time.sleep(STEP)
         awake = time.monotonic()
         # The first steps start the worker and map memory.
         begin = begin if own[3:] else at
         going.fill_(1.0 if len(own) < 23 or awake < begin + request["seconds"] else 0.0)
-        own.append(taken - at + time.monotonic() - awake)
+        own.append(time.monotonic() - at - STEP)
         if of > 1:
             # All ranks stop together.
             ranks.all_reduce(going, ranks.ReduceOp.MIN)
@@ -271,7 +270,8 @@ def several(request):
             elif time.monotonic() > until or any(one.exitcode for one in team):
                 break
         for one in team:
-            one.join(1) if len(found) == len(team) else one.kill()
+            one.join(1)
+            one.kill()
         if len(found) < len(team):
             raise RuntimeError(f"{request['ranks']} ranks did not meet on this machine")
     steps = list(zip(*found.values()))
