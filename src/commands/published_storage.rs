@@ -127,7 +127,7 @@ fn of_system(of: &[StorageCompared<'_>]) -> Table {
     rows
 }
 
-/// Returns the results that judge predictions, by workload and round; and again those that lie off the target.
+/// Groups the results that judge predictions by workload and round. Those off the target also have a group of their own.
 fn groups<'c, 'p>(
     compared: &'c [StorageCompared<'p>],
 ) -> BTreeMap<String, Vec<&'c StorageCompared<'p>>> {

@@ -44,7 +44,7 @@ impl ScenarioSettings {
         }
     }
 
-    /// Remarks that reads and collectives do not share a NIC equally, if the profile says so and a node has both.
+    /// Warns that reads and collectives do not share a NIC equally, if the profile says so and a node has both.
     pub(super) fn remark_unequal_shares(&self, check: Check<'_>, parts: Parts<'_>) {
         let Some([reads, rings]) = check.profile.and_then(Profile::unequal_shares) else { return };
         let Some(cluster) = parts.cluster.filter(|of| !check.lenient && of.storage_nic.is_none())

@@ -6,13 +6,11 @@
 mod file;
 mod law;
 mod predict;
-mod start;
 #[cfg(test)]
 mod tests;
 
-pub use law::{Law, Shape, fit};
+pub use law::{Law, Shape, fit, start};
 pub use predict::{StorageCompared, compare, scenario};
-pub use start::start;
 
 /// The results that the repository contains.
 pub const STORAGE: &str = include_str!("../../../calibrate/published/mlperf.toml");

@@ -1,7 +1,6 @@
 //! Predictions of official results by simulation.
 
-use super::law::{fit, steady_step};
-use super::start::start;
+use super::law::{fit, start, steady_step};
 use super::{StorageResult, StorageResults, StorageRole, System, target};
 use crate::import::dlio::Beside;
 use crate::published::PublishedError;

@@ -8,18 +8,17 @@ mod beside;
 mod checkpoints;
 mod keys;
 mod place;
-mod start;
 mod text;
 mod yaml;
 
 use serde_json::Value;
 
-pub use beside::{Beside, beside};
+pub use beside::{
+    Beside, START_OF_RESNET50, START_OF_WORKER, START_PER_FILE, beside, pytorch_start,
+    tensorflow_start,
+};
 pub use checkpoints::Checkpoints;
 pub use place::{Said, said, source};
-pub use start::{
-    START_OF_RESNET50, START_OF_WORKER, START_PER_FILE, pytorch_start, tensorflow_start,
-};
 pub use text::scenario;
 pub use yaml::{DlioError, read};
 

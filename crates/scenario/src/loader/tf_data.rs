@@ -54,8 +54,8 @@ pub(crate) struct TfData {
     /// Core-seconds to put a batch together (default: 0 s).
     #[schemars(extend("x-role" = Role::Limit))]
     collate: Field<Varying<Time>>,
-    /// Time to build the pipeline at the beginning of each epoch, if each epoch has an iterator of its own: batches of the next epoch are
-    /// made only when the trainer wants the first (default: the data set is repeated for ever, unless `start_per_file` is written).
+    /// Time to build the pipeline at the beginning of each epoch, if each epoch makes a new iterator. The pipeline then makes no batch of an
+    /// epoch before the trainer asks for the first one (default: the data set is repeated for ever, unless `start_per_file` is written).
     #[schemars(extend("x-role" = Role::Limit))]
     start: Field<Amount<Time>>,
     /// Time for each file of the data set to build the pipeline, beside `start`: the list of files is made and shuffled anew in each epoch
