@@ -8,7 +8,7 @@ use crate::import::mlperf::{
     self, ClientHost, Explained, MOST_RANKS, Round, Run, RunTexts, client_host, explain,
 };
 use crate::input::printable_line;
-use crate::report::format::{rate, seconds, share};
+use crate::report::format::{bytes, number, rate, seconds, share};
 use crate::scenario::ScenarioFile;
 use crate::stats::mean;
 use serde_json::json;
@@ -247,6 +247,21 @@ impl Found {
     }
 }
 
+/// Says whether the data set is as large as the rules ask: 500 steps an epoch, and five times the memory of all hosts.
+fn data_set(run: &Run) -> String {
+    let samples = run.workload.files.saturating_mul(run.workload.samples_per_file);
+    let size = samples as f64 * run.workload.sample_size;
+    let memory = run.memory.map_or(String::new(), |of| {
+        let times = size / (of * f64::from(run.hosts));
+        format!(", {} times the hosts' memory (5 asked)", number(times))
+    });
+    format!(
+        "data set             {}, {} steps an epoch (500 asked){memory}\n",
+        bytes(size),
+        run.steps_of_epoch()
+    )
+}
+
 fn text(folder: &Path, run: &Run, found: &Found) -> String {
     let Run { accelerators, hosts, utilisation, .. } = run;
     let (low, high) = range(utilisation);
@@ -286,7 +301,7 @@ fn text(folder: &Path, run: &Run, found: &Found) -> String {
     };
     format!(
         "{}: {accelerators} accelerators on {hosts}{cores}, {epochs} of {} steps\n\
-         rules                {rules}\n\
+         rules                {rules}\n{}\
          utilisation          {} [{}, {}]\n\
          samples per second   {:.2}\n\
          first batch          {first}\n\
@@ -296,6 +311,7 @@ fn text(folder: &Path, run: &Run, found: &Found) -> String {
          As a scenario: forebay import mlperf {} --format scenario > mine.toml\n",
         printable_line(&run.workload.name),
         run.steps_of_epoch(),
+        data_set(run),
         share(found.explained.utilisation),
         share(low),
         share(high),

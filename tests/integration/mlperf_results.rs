@@ -24,7 +24,7 @@ fn run_with(at: &Path, firsts: [f64; 2], configuration: &str, epochs: &str) {
     fs::write(
         at.join("summary.json"),
         format!(
-            r#"{{"num_accelerators": 2, "num_hosts": 1, "host_cpu_count": [64], "metric": {{"train_au_percentage": [{utilisation}, {utilisation}],
+            r#"{{"num_accelerators": 2, "num_hosts": 1, "host_cpu_count": [64], "host_memory_GB": [64], "metric": {{"train_au_percentage": [{utilisation}, {utilisation}],
             "train_throughput_samples_per_second": [{rate}, {later}]}}}}"#
         ),
     )
@@ -60,6 +60,8 @@ fn three_layouts_of_result_folders_give_the_same_figures() {
         assert!(text.contains(&expected), "{text}");
         assert!(text.contains("v1.0") && text.contains("92.3 %"), "{text}");
         assert!(text.contains("first batch          5 s"), "{text}");
+        // 4,000 files of 146.6 MB, and 586.4 GB ÷ (1 host of 64 GiB).
+        assert!(text.contains("586.4 GB, 285 steps an epoch (500 asked), 8.533 times"), "{text}");
     }
 }
 
