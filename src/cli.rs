@@ -42,7 +42,7 @@ pub use profile::{
 };
 pub use published::{Published, PublishedTable};
 pub use reference::Reference;
-pub use run::{Run, VerdictKind};
+pub use run::{Assume, Run, VerdictKind};
 pub use scenario::{ScenarioArgs, ScenarioOptions};
 pub use sweep::Sweep;
 pub use validate::Validate;

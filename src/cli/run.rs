@@ -14,6 +14,7 @@ Examples:
   forebay run scenarios/fletcher-lenet.toml
   forebay run scenarios/fletcher-lenet.toml --set job.batch_interval=4 --figure run.svg
   forebay run scenarios/checkpoints.toml --unset job.failures
+  forebay run scenarios/gradients.toml --assume nominal
   forebay run scenarios/fletcher-lenet.toml --format json --output report.json
   forebay run scenarios/calibrated-loader.toml --uncertainty 100
   generate-scenario | forebay run -")]
@@ -50,6 +51,10 @@ pub struct Run {
     /// How to find the bottleneck; always `quick` with --uncertainty
     #[arg(long, value_enum, default_value_t = VerdictKind::Full)]
     pub verdict: VerdictKind,
+    /// What to say of numbers from data sheets; `nominal` with --verdict quick unless `ranges` is
+    /// asked for
+    #[arg(long, value_enum, conflicts_with = "uncertainty")]
+    pub assume: Option<Assume>,
     /// Begin no further trial of the verdict after this time, such as "30 s"; the report says so if
     /// that leaves something out, since another run may then say something else
     #[arg(long, value_name = "TIME", conflicts_with = "uncertainty", value_parser = verdict_time)]
@@ -61,6 +66,16 @@ fn verdict_time(text: &str) -> Result<Duration, String> {
     let time: Quantity<Time> = text.parse().map_err(|error: UnitError| error.to_string())?;
     Duration::try_from_secs_f64(time.si())
         .map_err(|_| "a verdict needs a time from 0 s on".to_owned())
+}
+
+/// What is said of numbers from data sheets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Assume {
+    /// Simulate up to 20 times over what publications reached, and say so if that changes the
+    /// answer
+    Ranges,
+    /// Nothing: they are reached
+    Nominal,
 }
 
 /// How the bottleneck is found.

@@ -5,9 +5,10 @@ use super::paths::Paths;
 use super::points::{self, Opened};
 use super::progress::{VerdictWatch, Watch};
 use super::{Failure, output, run_figure, uncertain};
-use crate::cli::{Run, VerdictKind};
+use crate::cli::{Assume, Run, VerdictKind};
 use crate::profile::Profile;
-use crate::report::{self, Outcome, Report};
+use crate::ranges::{self, Question};
+use crate::report::{self, Outcome, Report, RestsOn};
 use crate::scenario::{self, Override, Scenario, printable_line};
 use crate::sim;
 use crate::uncertainty;
@@ -71,9 +72,14 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     };
     let asked = (&scenario, &outcomes[..], &report);
     let verdicts = pool.install(|| verdict::find_all(opened.source(), asked, &options));
+    let rests_on = match assumes_ranges(run) {
+        true => rests_on(&scenario, &outcomes, &report, &pool, &collectives),
+        false => None,
+    };
     let is_cut = !options.quick && interrupt::raised();
     watch.end();
     verdict::put(&mut report, verdicts);
+    report.rests_on = rests_on;
     if let Some(job) = without_step {
         report::say_without_step(&mut report, job);
     }
@@ -99,6 +105,31 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         return Err(Failure::Interrupted("the report is whole but for its verdict".into()));
     }
     Ok(())
+}
+
+/// Returns whether to ask what the answer would be over what publications reached of nominal numbers.
+fn assumes_ranges(run: &Run) -> bool {
+    match run.assume {
+        Some(assume) => assume == Assume::Ranges,
+        None => run.verdict == VerdictKind::Full,
+    }
+}
+
+/// Returns what the answer of the report rests on; `None` if a signal came before that was known.
+fn rests_on(
+    scenario: &Scenario,
+    outcomes: &[Outcome],
+    report: &Report,
+    pool: &rayon::ThreadPool,
+    collectives: &sim::IdleCollectives,
+) -> Option<RestsOn> {
+    let named = &report.bottleneck.as_ref()?.job;
+    let job = scenario.jobs.iter().position(|job| job.name == *named)?;
+    let stop = Some(interrupt::flag());
+    let options = sim::Options { stop, collectives: Some(collectives), ..sim::Options::default() };
+    let question = Question { scenario, outcome: outcomes.first()?, job, options: &options };
+    let found = pool.install(|| ranges::rests_on(question));
+    found.filter(|_| !interrupt::raised())
 }
 
 /// Raises a flag after some time, in a thread.

@@ -89,6 +89,7 @@ mod points;
 mod profile;
 mod published;
 mod python_random;
+mod ranges;
 mod ranks;
 mod read_back;
 mod readahead;

@@ -4,7 +4,9 @@ mod queue;
 mod stalls;
 mod sync;
 
-use super::{DeviceMemoryReport, LearnersReport, ParallelReport, Resource, Tuned, Verdict, World};
+use super::{
+    DeviceMemoryReport, LearnersReport, ParallelReport, Resource, RestsOn, Tuned, Verdict, World,
+};
 use forebay_scenario::Origins;
 
 pub use queue::{QueueReport, ReuseReport, SeriesReport};
@@ -33,6 +35,10 @@ pub struct Report {
     /// What limits the slowest job, found by lifting its limits one by one; present only if a verdict was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// The nominal number that the answer rests on; present only if what publications reached in its place changes the limit or the
+    /// step time by more than a fifth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rests_on: Option<RestsOn>,
     /// Short verdicts on other jobs that wait, found in the same way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_verdicts: Vec<Verdict>,

@@ -41,6 +41,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         replications: outcomes.len(),
         bottleneck: bottleneck(scenario, &jobs, &resources),
         verdict: None,
+        rests_on: None,
         other_verdicts: Vec::new(),
         jobs,
         resources,

@@ -23,6 +23,9 @@ const SMALL: f64 = 0.0005;
 pub fn render(report: &Report, width: usize, colour: bool) -> String {
     let mut page = Page::new(width.max(40), colour);
     page.paragraph(&answer(report), "", Style::Bold);
+    if let Some(of) = &report.rests_on {
+        page.paragraph(&of.text, "", Style::Plain);
+    }
     for line in report.jobs.iter().filter_map(too_short) {
         page.paragraph(&line, "", Style::Bold);
     }

@@ -16,6 +16,7 @@
 //! assert!(refused.unwrap_err().to_string().contains("steps"));
 //! ```
 
+mod achieved;
 mod assumed;
 mod background;
 pub mod change;
@@ -58,6 +59,7 @@ mod uses;
 mod value;
 mod written;
 
+pub use achieved::Achieved;
 pub use assumed::{Assumed, Origins, default_in};
 pub use cluster::{
     Cluster, Group, Intra, IntraKind, NicsAt, Node, PageCache, Power, Racks, Scheduling, Smt, Tree,
@@ -90,8 +92,8 @@ pub use storage::{
     Sharing, Storage, StripeOffset, Targets, Tier, TierCache, WriteLimits, Written,
 };
 pub use sync::{
-    Averaging, Bucket, BucketShare, Fidelity, MessageCpu, Parameters, Reduction, Root, ServerPlace,
-    Servers, Sync, Transport,
+    Averaging, Bucket, BucketShare, Fidelity, Line, MessageCpu, Parameters, Reduction, Root,
+    ServerPlace, Servers, Sync, Transport,
 };
 pub use uses::StorageUses;
 pub use value::{Axis, Condition, Value};
@@ -116,6 +118,8 @@ pub struct Scenario {
     pub background: Vec<Background>,
     /// Parts of the cluster that are slower than they should be, for a while.
     pub faults: Vec<Fault>,
+    /// Keys whose numbers were measured.
+    pub achieved: Vec<Achieved>,
     /// Remarks that a reader of results should know, one sentence each: settings without effect, and settings beyond the range
     /// that the profile's machine was measured at.
     pub remarks: Vec<String>,

@@ -1,6 +1,6 @@
 //! Means, standard deviations and Student's confidence intervals.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// Returns the arithmetic mean; `None` if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
@@ -37,6 +37,11 @@ pub fn student_975(degrees: f64) -> Option<f64> {
 /// above 0.
 pub fn student_quantile(share: f64, degrees: f64) -> Option<f64> {
     StudentsT::new(0.0, 1.0, degrees).ok().map(|t| t.inverse_cdf(share))
+}
+
+/// Returns the quantile `share` (0 to 1) of the standard normal distribution.
+pub fn normal_quantile(share: f64) -> f64 {
+    Normal::standard().inverse_cdf(share)
 }
 
 #[cfg(test)]

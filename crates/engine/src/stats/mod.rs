@@ -11,7 +11,7 @@ pub use batch_means::{
     Batch, FEWEST_BATCHES, MOST_BATCHES, correlation_time, independent_values, ratio_half_width,
     without_phase_means,
 };
-pub use interval::{mean, sd, student_975, student_quantile, t_interval};
+pub use interval::{mean, normal_quantile, sd, student_975, student_quantile, t_interval};
 pub use log_histogram::LogHistogram;
 pub use quantile::{quantile, weighted_quantile};
 pub use rare::rare_sum_interval;

@@ -155,7 +155,8 @@ fn words_with_settings(
     let words =
         node["enum"].as_array().map_or(&[][..], Vec::as_slice).iter().chain(node.get("const"));
     for word in words.filter_map(Json::as_str) {
-        visit(word, around(&format!("{{ {word} = \"x\" }}")));
+        // In quotes: some words are keys with dots.
+        visit(word, around(&format!("{{ {word:?} = \"x\" }}")));
     }
     if let Some(items) = node.get("items") {
         let one = |value: &str| around(&format!("[{value}]"));
