@@ -1,11 +1,17 @@
-//! `forebay explain-defaults`: lists the defaults that a run uses where its scenario gives no value.
+//! `forebay explain-defaults`: ranks the nominal numbers of a scenario by how much its answer depends on them, and lists the defaults that
+//! a run uses where its scenario gives no value.
 
+use super::interrupt;
 use super::paths::Paths;
-use super::points::Opened;
+use super::points::{self, Opened};
 use super::{Failure, output};
 use crate::cli::{ExplainDefaults, ReportFormat};
-use crate::scenario::Assumed;
-use serde_json::json;
+use crate::ranges::{self, Effect, Question};
+use crate::report::format::{count, seconds};
+use crate::report::{self, Outcome};
+use crate::scenario::{Assumed, Scenario};
+use crate::sim;
+use serde_json::{Value, json};
 
 pub(super) fn execute(explain: &ExplainDefaults) -> Result<(), Failure> {
     let paths = Paths::default().writes("--output", explain.output.as_ref())?;
@@ -15,15 +21,100 @@ pub(super) fn execute(explain: &ExplainDefaults) -> Result<(), Failure> {
     let scenario = opened.resolve()?;
     opened.read_by(paths).check()?;
     let assumed = scenario.origins.assumed();
-    let text = match explain.format {
-        ReportFormat::Text if explain.output.is_none() && output::has_width() => narrow(&assumed),
-        ReportFormat::Text => table(&assumed),
-        ReportFormat::Json => format!("{:#}\n", json!({ "assumed": assumed })),
+    let is_terminal = explain.output.is_none() && output::has_width();
+    let text = match (explain.format, explain.all) {
+        (ReportFormat::Text, true) if is_terminal => narrow(&assumed),
+        (ReportFormat::Text, true) => table(&assumed),
+        (ReportFormat::Text, false) => {
+            let text = short(ranked(&opened, explain)?.as_ref(), assumed.len());
+            if is_terminal { output::wrapped(&text, output::width()) } else { text }
+        }
+        (ReportFormat::Json, true) => format!("{:#}\n", json!({ "assumed": assumed })),
+        (ReportFormat::Json, false) => {
+            let ranked = ranked(&opened, explain)?;
+            let ranked: Vec<Value> = ranked.iter().flat_map(Ranked::json).collect();
+            format!("{:#}\n", json!({ "ranked": ranked, "assumed": assumed }))
+        }
     };
     match &explain.output {
         Some(path) => output::file(path, |to| to.write_all(text.as_bytes())),
         None => output::stdout(text.as_bytes()),
     }
+}
+
+/// Nominal numbers by how much the step time of a job depends on them.
+struct Ranked {
+    job: String,
+    /// Step time with the nominal numbers [s].
+    step: f64,
+    effects: Vec<Effect>,
+}
+
+/// Returns the ranked numbers of the scenario; `None` if none has a range, or if no job completes a step.
+fn ranked(opened: &Opened, explain: &ExplainDefaults) -> Result<Option<Ranked>, Failure> {
+    if ranges::nominal(&opened.resolve()?).is_empty() {
+        return Ok(None);
+    }
+    let scenario = opened.resolve_to_run(|_| 1)?;
+    let pool = points::pool(explain.scenario.options.threads)?;
+    let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
+    let outcome = sim::run(&scenario, 0, &options).whole()?;
+    let found = pool.install(|| rank(&scenario, &outcome, &options));
+    match interrupt::raised() {
+        true => Err(Failure::Interrupted("nothing was ranked".into())),
+        false => Ok(found),
+    }
+}
+
+fn rank(scenario: &Scenario, outcome: &Outcome, options: &sim::Options<'_>) -> Option<Ranked> {
+    let report = report::summarise(scenario, std::slice::from_ref(outcome), 0.0);
+    let named = report.bottleneck?.job;
+    let job = scenario.jobs.iter().position(|job| job.name == named)?;
+    let step = report.jobs[job].figures.step_time.mean?;
+    let effects = ranges::effects(Question { scenario, outcome, job, options });
+    Some(Ranked { job: named, step, effects })
+}
+
+impl Ranked {
+    fn json(&self) -> Vec<Value> {
+        let one = |effect: &Effect| {
+            let number = &effect.number;
+            json!({
+                "job": self.job,
+                "key": number.key,
+                "value": number.value,
+                "range": number.range.name,
+                "sources": number.range.sources.len(),
+                "share90": number.range.interval90(),
+                "step_time": self.step,
+                "step_time_at": effect.steps,
+                "measure": number.range.measure,
+            })
+        };
+        self.effects.iter().map(one).collect()
+    }
+}
+
+/// Formats the ranked numbers, a paragraph for each, and says how many defaults have no range.
+fn short(ranked: Option<&Ranked>, defaults: usize) -> String {
+    let mut text = match ranked {
+        None => "No number of this scenario has a range of published results.\n".to_owned(),
+        Some(of) => format!(
+            "A step of `{}` takes {} with what data sheets say. What it takes over what publications reached, one number at a time:\n",
+            of.job,
+            seconds(of.step)
+        ),
+    };
+    for Effect { number, steps } in ranked.iter().flat_map(|of| &of.effects) {
+        let [low, high] = number.range.interval90().map(|share| count((100.0 * share).round()));
+        let [at_low, at_high] = steps.map(seconds);
+        let (by, sources) = (&number.range.by, number.range.sources.len());
+        let (key, value, measure) = (number.key, &number.value, &number.range.measure);
+        text += &format!(
+            "\n{key} = {value}\n  {at_low} to {at_high} at {low} to {high} %, by {by} in {sources} publications\n  measure it: {measure}\n"
+        );
+    }
+    text + &format!("\n{defaults} keys have defaults: `--all` lists them with their sources.\n")
 }
 
 /// Formats keys, values and sources as a table of three columns.

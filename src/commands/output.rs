@@ -55,7 +55,7 @@ pub(super) fn say_wrapped(text: &str) {
 
 /// Returns the text with lines of at most `width` columns. A wrapped line goes on two columns further in; a word that is longer than a
 /// line, such as an address, stays whole.
-fn wrapped(text: &str, width: usize) -> String {
+pub(super) fn wrapped(text: &str, width: usize) -> String {
     let whole = |line: &str| {
         let indent = " ".repeat(line.len() - line.trim_start_matches(' ').len() + 2);
         let options = textwrap::Options::new(width)

@@ -26,7 +26,7 @@ pub(super) const SCENARIO: Format = Format {
     title: "Scenario files",
     about: "What trains where on which data: read by `run`, `sweep`, `live`, `plot` and `validate`. `forebay schema scenario` \
             prints the JSON Schema that this chapter is made of, `forebay new scenario` writes a first file, and `forebay \
-            explain-defaults FILE` shows what a file leaves to defaults. The last word in the parentheses after a key says what \
+            explain-defaults FILE --all` shows what a file leaves to defaults. The last word in the parentheses after a key says what \
             the key is: a *limit*, an amount that can hold training back; a *choice* among ways to do the work on the same \
             hardware; part of the *identity*, which makes the question another one; or about the *output*, how long a run is, \
             how it is simulated and what is reported of it. Limits and choices are what may make a training faster.",

@@ -142,7 +142,7 @@ fn the_printed_schema_is_json() {
 fn explain_defaults_prints_text_or_json() {
     let scenario = crate::runs::repository("scenarios/gradients.toml");
     let scenario = scenario.to_str().expect("a path in UTF-8");
-    let text = forebay(&["explain-defaults", scenario]).assert().success();
+    let text = forebay(&["explain-defaults", scenario, "--all"]).assert().success();
     let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
     let line = text.lines().find(|line| line.contains("pytorch.in_order")).expect("a line");
     assert!(line.contains(" true ") && line.contains("DataLoader(in_order=True)"), "{line}");

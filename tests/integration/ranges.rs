@@ -10,7 +10,7 @@ use forebay::sim;
 
 use super::cases::kept;
 use super::runs::{Case, near, repository, shipped, simulate, within};
-use super::support::forebay;
+use super::support::{Place, forebay};
 
 const CASES: [&str; 3] = ["transformers-3274", "pytorch-36298", "oumi-213"];
 const GRADIENTS: [&str; 3] = ["gradients-sockets", "gradients-rdma", "gradients-nvlink"];
@@ -217,6 +217,24 @@ fn the_sentence_follows_the_first_and_can_be_left_out() {
     // The figures of the run are those of the nominal numbers.
     let step = |json: serde_json::Value| json["jobs"][0]["step_time"]["mean"].as_f64();
     assert_eq!(step(json(&[])), step(json(&["--assume", "nominal"])));
+}
+
+#[test]
+fn explain_defaults_ranks_numbers_by_how_much_the_step_depends_on_them() {
+    let path = repository("tests/data/cases/pytorch-36298.toml");
+    let path = path.to_str().expect("a path in UTF-8");
+    let out = forebay(&["explain-defaults", path]).assert().success();
+    let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(at("cluster.network.nic = 25 Gbit/s") < at("cluster.node.intra.bandwidth = 25 GB/s"));
+    assert!(text.lines().count() < 20 && text.contains("measure it: "), "{text}");
+    let out = forebay(&["explain-defaults", path, "--format", "json"]).assert().success();
+    let json: serde_json::Value = serde_json::from_slice(&out.get_output().stdout).expect("JSON");
+    assert_eq!(json["ranked"][0]["key"], "cluster.network.nic");
+    assert_eq!(json["ranked"].as_array().map(Vec::len), Some(2));
+    let out = Place::new().forebay(&["explain-defaults", "s.toml"]).assert().success();
+    let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    assert!(text.starts_with("No number of this scenario has a range"), "{text}");
 }
 
 #[test]
