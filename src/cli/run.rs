@@ -51,8 +51,8 @@ pub struct Run {
     /// How to find the bottleneck; always `quick` with --uncertainty
     #[arg(long, value_enum, default_value_t = VerdictKind::Full)]
     pub verdict: VerdictKind,
-    /// What to say of numbers from data sheets; `nominal` with --verdict quick unless `ranges` is
-    /// asked for
+    /// What to say of numbers that nobody measured, such as nominal rates of NICs; `nominal` with
+    /// --verdict quick unless `ranges` is asked for
     #[arg(long, value_enum, conflicts_with = "uncertainty")]
     pub assume: Option<Assume>,
     /// Begin no further trial of the verdict after this time, such as "30 s"; the report says so if
@@ -68,11 +68,10 @@ fn verdict_time(text: &str) -> Result<Duration, String> {
         .map_err(|_| "a verdict needs a time from 0 s on".to_owned())
 }
 
-/// What is said of numbers from data sheets.
+/// What is said of numbers that nobody measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Assume {
-    /// Simulate up to 20 times over what publications reached, and say so if that changes the
-    /// answer
+    /// Simulate them over what publications reached; `run` says so if that changes the answer
     Ranges,
     /// Nothing: they are reached
     Nominal,

@@ -1,6 +1,7 @@
 //! The command `sweep`.
 
 use super::format::RowFormat;
+use super::run::Assume;
 use super::scenario::ScenarioOptions;
 use clap::Args;
 use std::path::PathBuf;
@@ -37,6 +38,11 @@ pub struct Sweep {
     /// intervals of step time, rates and stall then hold 90 % of single runs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
     pub uncertainty: Option<u32>,
+    /// What to take for numbers that nobody measured, such as nominal rates of NICs: with `ranges`, each point runs nineteen times, each
+    /// time with what publications reached; figures are means over these runs, and the intervals of step time, rates and stall hold 90 %
+    /// of published results
+    #[arg(long, value_enum, default_value_t = Assume::Nominal, conflicts_with = "uncertainty")]
+    pub assume: Assume,
     /// Format of the rows
     #[arg(long, value_enum, default_value_t = RowFormat::Csv)]
     pub format: RowFormat,
@@ -58,7 +64,7 @@ pub struct Sweep {
     #[arg(long, value_name = "I/N", requires = "output", conflicts_with_all = ["resume", "force", "format", "columns"])]
     pub shard: Option<String>,
     /// Join the shards in DIR, and name those that are missing
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "set", "unset", "profile", "threads", "vary", "uncertainty", "resume", "force", "shard", "slurm"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "set", "unset", "profile", "threads", "vary", "uncertainty", "assume", "resume", "force", "shard", "slurm"])]
     pub collect: Option<PathBuf>,
     /// Write a script with an array job for Slurm into the directory --output, whose tasks make the shards there; --threads says how
     /// many cores a task gets (1 if not given)

@@ -7,7 +7,7 @@ use super::points::{self, Opened};
 use super::{Failure, output};
 use crate::cli::{ExplainDefaults, ReportFormat};
 use crate::ranges::{self, Effect, Question};
-use crate::report::format::{count, seconds};
+use crate::report::format::seconds;
 use crate::report::{self, Outcome};
 use crate::scenario::{Assumed, Scenario};
 use crate::sim;
@@ -52,26 +52,32 @@ struct Ranked {
 
 /// Returns the ranked numbers of the scenario; `None` if none has a range, or if no job completes a step.
 fn ranked(opened: &Opened, explain: &ExplainDefaults) -> Result<Option<Ranked>, Failure> {
-    if ranges::nominal(&opened.resolve()?).is_empty() {
+    if ranges::nominal(opened.source(), &opened.resolve()?).is_empty() {
         return Ok(None);
     }
     let scenario = opened.resolve_to_run(|_| 1)?;
     let pool = points::pool(explain.scenario.options.threads)?;
     let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
     let outcome = sim::run(&scenario, 0, &options).whole()?;
-    let found = pool.install(|| rank(&scenario, &outcome, &options));
+    let found = pool.install(|| rank(opened, &scenario, &outcome, &options));
     match interrupt::raised() {
         true => Err(Failure::Interrupted("nothing was ranked".into())),
         false => Ok(found),
     }
 }
 
-fn rank(scenario: &Scenario, outcome: &Outcome, options: &sim::Options<'_>) -> Option<Ranked> {
+fn rank(
+    opened: &Opened,
+    scenario: &Scenario,
+    outcome: &Outcome,
+    options: &sim::Options<'_>,
+) -> Option<Ranked> {
     let report = report::summarise(scenario, std::slice::from_ref(outcome), 0.0);
     let named = report.bottleneck?.job;
     let job = scenario.jobs.iter().position(|job| job.name == named)?;
     let step = report.jobs[job].figures.step_time.mean?;
-    let effects = ranges::effects(Question { scenario, outcome, job, options });
+    let effects =
+        ranges::effects(Question { source: opened.source(), scenario, outcome, job, options });
     Some(Ranked { job: named, step, effects })
 }
 
@@ -85,7 +91,7 @@ impl Ranked {
                 "value": number.value,
                 "range": number.range.name,
                 "sources": number.range.sources.len(),
-                "share90": number.range.interval90(),
+                "reached90": number.range.interval90(),
                 "step_time": self.step,
                 "step_time_at": effect.steps,
                 "measure": number.range.measure,
@@ -106,12 +112,13 @@ fn short(ranked: Option<&Ranked>, defaults: usize) -> String {
         ),
     };
     for Effect { number, steps } in ranked.iter().flat_map(|of| &of.effects) {
-        let [low, high] = number.range.interval90().map(|share| count((100.0 * share).round()));
+        let reached = number.range.unit.words(number.range.interval90());
         let [at_low, at_high] = steps.map(seconds);
-        let (by, sources) = (&number.range.by, number.range.sources.len());
-        let (key, value, measure) = (number.key, &number.value, &number.range.measure);
+        let (how, sources) = (&number.range.how, number.range.sources.len());
+        let (key, measure) = (&number.key, &number.range.measure);
+        let value = number.value.as_deref().unwrap_or("not set");
         text += &format!(
-            "\n{key} = {value}\n  {at_low} to {at_high} at {low} to {high} %, by {by} in {sources} publications\n  measure it: {measure}\n"
+            "\n{key} = {value}\n  {at_low} to {at_high} at {reached}, {how} in {sources} publications\n  measure it: {measure}\n"
         );
     }
     text + &format!("\n{defaults} keys have defaults: `--all` lists them with their sources.\n")

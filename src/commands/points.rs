@@ -7,6 +7,7 @@ use super::{Failure, input};
 use crate::cli::{Changes, KeyChange, ScenarioOptions};
 use crate::probe::limits;
 use crate::profile::Profile;
+use crate::ranges;
 use crate::report::Unfinished;
 use crate::scenario::{Override, OverrideText, Problems, Reading, Scenario, ScenarioFile, Value};
 use crate::sweep::Grid;
@@ -218,6 +219,23 @@ impl Opened {
         let drawn = uncertainty::drawn(&profile, seed, run);
         let reading = Reading { profile: Some(&drawn), ..Reading::default() };
         Ok((self.file.resolve_as(&overrides, reading)?, profile))
+    }
+
+    /// Returns the scenario at the point `index` of the grid with nominal numbers as draw number `run` has them, and a profile without noise.
+    pub(super) fn over_ranges_at(
+        &self,
+        grid: &Grid,
+        index: usize,
+        run: u32,
+    ) -> Result<(Scenario, Arc<Profile>), Problems> {
+        let mut overrides = self.overrides.clone();
+        overrides.extend(grid.overrides(index));
+        let reading = Reading::default();
+        let scenario = self.file.resolve_as(&overrides, reading)?;
+        let source = verdict::Source { file: &self.file, overrides: &overrides, reading };
+        let changes = ranges::changes_of_draw(source, &scenario, run as usize);
+        let drawn = self.file.resolve_as(&[overrides.clone(), changes].concat(), reading)?;
+        Ok((drawn, Arc::default()))
     }
 
     /// Reads the files that points of the grid name: those of the ends, and of each value that is or holds a text, as names of files

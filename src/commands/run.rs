@@ -7,8 +7,8 @@ use super::progress::{VerdictWatch, Watch};
 use super::{Failure, output, run_figure, uncertain};
 use crate::cli::{Assume, Run, VerdictKind};
 use crate::profile::Profile;
-use crate::ranges::{self, Question};
-use crate::report::{self, Outcome, Report, RestsOn};
+use crate::ranges::{self, Draws, Question};
+use crate::report::{self, Outcome, Report};
 use crate::scenario::{self, Override, Scenario, printable_line};
 use crate::sim;
 use crate::uncertainty;
@@ -60,9 +60,15 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         (0..MACHINES).map(|run| uncertainty::drawn(profile, scenario.run.seed, run)).collect()
     };
     let drawn: Vec<Profile> = profile.as_ref().map(draw).unwrap_or_default();
+    let draws = match assumes_ranges(run) {
+        true => draws(&opened, (&scenario, &outcomes, &report), &pool, &collectives),
+        false => None,
+    };
+    let over_ranges: Vec<Report> = draws.iter().flat_map(Draws::reports).cloned().collect();
     let options = verdict::Options {
         quick,
         machines: Machines { drawn: &drawn, spread },
+        draws: &over_ranges,
         others: run.job.is_none(),
         stop: Some(interrupt::flag()),
         collectives: Some(&collectives),
@@ -72,14 +78,10 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     };
     let asked = (&scenario, &outcomes[..], &report);
     let verdicts = pool.install(|| verdict::find_all(opened.source(), asked, &options));
-    let rests_on = match assumes_ranges(run) {
-        true => rests_on(&scenario, &outcomes, &report, &pool, &collectives),
-        false => None,
-    };
     let is_cut = !options.quick && interrupt::raised();
     watch.end();
     verdict::put(&mut report, verdicts);
-    report.rests_on = rests_on;
+    report.rests_on = draws.as_ref().and_then(Draws::rests_on);
     if let Some(job) = without_step {
         report::say_without_step(&mut report, job);
     }
@@ -115,20 +117,20 @@ fn assumes_ranges(run: &Run) -> bool {
     }
 }
 
-/// Returns what the answer of the report rests on; `None` if a signal came before that was known.
-fn rests_on(
-    scenario: &Scenario,
-    outcomes: &[Outcome],
-    report: &Report,
+/// Returns the answers over what publications reached of nominal numbers, if they differ; `None` if a signal came before they were known.
+fn draws(
+    opened: &Opened,
+    (scenario, outcomes, report): (&Scenario, &[Outcome], &Report),
     pool: &rayon::ThreadPool,
     collectives: &sim::IdleCollectives,
-) -> Option<RestsOn> {
+) -> Option<Draws> {
     let named = &report.bottleneck.as_ref()?.job;
     let job = scenario.jobs.iter().position(|job| job.name == *named)?;
     let stop = Some(interrupt::flag());
     let options = sim::Options { stop, collectives: Some(collectives), ..sim::Options::default() };
-    let question = Question { scenario, outcome: outcomes.first()?, job, options: &options };
-    let found = pool.install(|| ranges::rests_on(question));
+    let (source, outcome) = (opened.source(), outcomes.first()?);
+    let question = Question { source, scenario, outcome, job, options: &options };
+    let found = pool.install(|| ranges::draws(question));
     found.filter(|_| !interrupt::raised())
 }
 

@@ -1,11 +1,12 @@
 //! Answers of a scenario over what publications reached.
 
-use super::nominal::{Nominal, nominal, with};
+use super::nominal::{Nominal, changes, nominal};
 use super::words;
 use crate::random::{Permutation, Purpose, Streams};
-use crate::report::{self, Outcome, RestsOn};
-use crate::scenario::Scenario;
+use crate::report::{self, Outcome, Report, RestsOn};
+use crate::scenario::{Override, Scenario, Stop, WarmUp};
 use crate::sim;
+use crate::verdict::Source;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -18,12 +19,23 @@ const MOVES: f64 = 0.2;
 /// A draw may take this many times the events of the run.
 const MOST_TIMES: u64 = 2;
 
+/// Parts of the measured steps that a draw may make in place of all of them, if they show the step time of the whole run.
+const PARTS: [usize; 3] = [8, 4, 2];
+
+/// Largest relative difference between the step time in a part of the run and in the whole run.
+const ALIKE: f64 = 0.02;
+
+/// Fewest measured steps of a draw that is shorter than the run.
+const FEWEST: usize = 10;
+
 /// Owner of the random order of a number's values; laws of profiles have smaller ones.
 const OWNER: u64 = 1 << 32;
 
 /// A run, and the job that the answer is about.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
+    /// The file that `scenario` was resolved from.
+    pub source: Source<'a>,
     /// The scenario with its nominal numbers.
     pub scenario: &'a Scenario,
     /// The first replication.
@@ -35,91 +47,199 @@ pub struct Question<'a> {
 }
 
 /// How fast a job is and what limits it, by what is waited for last.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 struct Answer {
     /// Step time [s].
     step: f64,
     limit: String,
+    report: Report,
 }
 
-impl Question<'_> {
+/// Steps of the run that draws repeat.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    steps: usize,
+    warm_up: usize,
+}
+
+/// The answers over what publications reached.
+#[derive(Debug, Clone)]
+pub struct Draws {
+    /// Name of the job.
+    job: String,
+    numbers: Vec<Nominal>,
+    orders: Vec<[usize; DRAWS]>,
+    /// The answer with the nominal numbers, over the steps of the draws.
+    base: Answer,
+    answers: Vec<Answer>,
+}
+
+impl<'a> Question<'a> {
     /// Returns the answer that an outcome of `scenario` gives; `None` if the job has completed no step.
     fn answer(&self, scenario: &Scenario, outcome: Outcome) -> Option<Answer> {
         let mut report = report::summarise(scenario, &[outcome], 0.0);
         report::choose_job(&mut report, scenario, self.job);
         let step = report.jobs.get(self.job)?.figures.step_time.mean?;
-        Some(Answer { step, limit: words::limit(report.bottleneck.as_ref()?) })
+        Some(Answer { step, limit: words::limit(report.bottleneck.as_ref()?), report })
     }
 
-    /// Returns the answer if these shares of the numbers are reached: the same random numbers, one replication.
-    fn over(&self, shares: &[(&Nominal, f64)]) -> Option<Answer> {
-        let scenario = with(self.scenario, shares);
+    /// Returns the answer of the run, and the part of it that draws repeat: the shortest one that shows the same step time and the same
+    /// limit. `None` for the whole run.
+    fn base(&self) -> Option<(Answer, Option<Part>)> {
+        let whole = self.answer(self.scenario, self.outcome.clone())?;
+        let shown = &whole.report.jobs[self.job];
+        let copies = self.outcome.jobs.iter().filter(|of| of.job == self.job);
+        let steps = copies.map(|of| of.steps.len()).min().unwrap_or(0);
+        let warm_up = shown.warm_up_steps.ceil() as usize;
+        let measured = steps.saturating_sub(warm_up);
+        let parts = PARTS.iter().map(|part| measured / part).filter(|of| *of >= FEWEST);
+        let part = parts.map(|of| Part { steps: warm_up + of, warm_up }).find_map(|part| {
+            let outcome = self.first_steps(part.steps);
+            let found = self.answer(&self.shaped(self.scenario, part), outcome)?;
+            let is_alike = (found.step / whole.step - 1.0).abs() <= ALIKE;
+            (is_alike && found.limit == whole.limit).then_some((found, Some(part)))
+        });
+        Some(part.unwrap_or((whole, None)))
+    }
+
+    /// Returns what the run had completed when the job had made this many steps: what a run of so many steps would have done.
+    fn first_steps(&self, steps: usize) -> Outcome {
+        let mut outcome = self.outcome.clone();
+        let copies = outcome.jobs.iter().filter(|of| of.job == self.job);
+        let end = copies.filter_map(|of| Some(of.steps.get(steps - 1)?.end)).fold(0.0, f64::max);
+        for copy in &mut outcome.jobs {
+            let made = copy.steps.iter().take_while(|step| step.end <= end).count();
+            let made = if copy.job == self.job { steps } else { made };
+            copy.steps.truncate(made);
+            copy.stalls.retain(|stall| (stall.step as usize) < made);
+        }
+        outcome
+    }
+
+    /// Returns a scenario in which the job makes the steps of a part of the run.
+    fn shaped(&self, scenario: &Scenario, part: Part) -> Scenario {
+        let mut shaped = scenario.clone();
+        shaped.jobs[self.job].stop = Some(Stop::Steps(part.steps as u64));
+        shaped.run.warm_up = WarmUp::Steps(part.warm_up as u64);
+        shaped
+    }
+
+    /// Returns the answer if these amounts are reached: the same random numbers, one replication.
+    fn over(&self, drawn: &[(&Nominal, f64)], part: Option<Part>) -> Option<Answer> {
+        let Source { file, overrides, reading } = self.source;
+        let scenario = file.resolve_as(&[overrides, &changes(drawn)].concat(), reading).ok()?;
+        let scenario = part.map_or_else(|| scenario.clone(), |part| self.shaped(&scenario, part));
         let most_events = Some(MOST_TIMES.saturating_mul(self.outcome.events));
-        let options = sim::Options { trace: false, progress: None, most_events, ..*self.options };
+        let until = part.map(|_| self.job);
+        let options =
+            sim::Options { trace: false, progress: None, most_events, until, ..*self.options };
         let outcome = sim::run(&scenario, 0, &options);
         self.answer(&scenario, outcome)
     }
+
+    fn numbers(&self) -> Vec<Nominal> {
+        nominal(self.source, self.scenario)
+    }
 }
 
-/// Returns what the answer on a job rests on; `None` if the scenario has no nominal number with a range, or if the answer does not
-/// depend on these: at what only 5 % of publications stay below, the limit is the same and the step takes at most 20 % longer. It
-/// simulates at most 20 times.
+/// Returns the answers over what publications reached; `None` if the scenario has no number with a range, or if the answer does not
+/// depend on these: at both ends of what 90 % of publications reached, the limit is the same and the step time changes by at most 20 %. It
+/// simulates at most 20 runs, or 21 parts of the run if a part shows the same.
 #[must_use]
-pub fn rests_on(question: Question<'_>) -> Option<RestsOn> {
-    let numbers = nominal(question.scenario);
+pub fn draws(question: Question<'_>) -> Option<Draws> {
+    let numbers = question.numbers();
     if numbers.is_empty() {
         return None;
     }
-    let base = question.answer(question.scenario, question.outcome.clone())?;
+    let (base, part) = question.base()?;
+    let ends = match numbers.iter().any(Nominal::may_be_exceeded) {
+        // Both ends would be as many runs more as a short part of the run saves.
+        true if part.is_none() => &[][..],
+        true => &[0, DRAWS - 1],
+        false => &[0],
+    };
+    let mut known = Vec::new();
+    for place in ends {
+        let all: Vec<_> = numbers.iter().map(|number| (number, quantile(number, *place))).collect();
+        let answer = question.over(&all, part)?;
+        known.push((all, answer));
+    }
     let differs = |of: &Answer| moves(of.step, base.step) || of.limit != base.limit;
-    // No draw is faster than the data sheet, and none slower than with the least share of every number.
-    let least: Vec<_> = numbers.iter().map(|number| (number, quantile(number, 0))).collect();
-    let least = question.over(&least)?;
-    if !differs(&least) {
+    if !known.is_empty() && !known.iter().any(|(_, answer)| differs(answer)) {
         return None;
     }
     let orders = orders(question.scenario.run.seed, numbers.len());
     let one = |draw: usize| {
-        // With one number, the first draw was simulated above.
-        if numbers.len() == 1 && draw == 0 {
-            return Some(least.clone());
-        }
-        let shares = numbers.iter().zip(&orders);
-        let shares: Vec<_> =
-            shares.map(|(number, order)| (number, quantile(number, order[draw]))).collect();
-        question.over(&shares)
+        let drawn = of_draw(&numbers, &orders, draw);
+        // With one number, the ends are draws.
+        let same = known.iter().find(|(of, _)| *of == drawn);
+        same.map_or_else(|| question.over(&drawn, part), |(_, answer)| Some(answer.clone()))
     };
     let answers = (0..DRAWS).into_par_iter().map(one).collect::<Option<Vec<Answer>>>()?;
-    let steps: Vec<f64> = answers.iter().map(|answer| answer.step).collect();
-    let (limit_of_draws, draws_with_limit) = most_frequent(&answers)?;
-    let step_time90 = [
-        steps.iter().copied().fold(f64::INFINITY, f64::min),
-        steps.iter().copied().fold(0.0, f64::max),
-    ];
-    let is_another = limit_of_draws != base.limit && 2 * draws_with_limit > DRAWS;
-    if !is_another && !step_time90.iter().any(|step| moves(*step, base.step)) {
-        return None;
+    let job = question.scenario.jobs[question.job].name.clone();
+    Some(Draws { job, numbers, orders, base, answers })
+}
+
+impl Draws {
+    /// Returns the reports of the draws.
+    pub fn reports(&self) -> impl Iterator<Item = &Report> {
+        self.answers.iter().map(|answer| &answer.report)
     }
-    let responsible = responsible(&orders, &steps);
-    let number = &numbers[responsible];
-    let mut found = RestsOn {
-        job: question.scenario.jobs[question.job].name.clone(),
-        key: number.key.to_owned(),
-        value: number.value.clone(),
-        range: number.range.name.clone(),
-        sources: number.range.sources.len(),
-        share90: number.range.interval90(),
-        draws: DRAWS,
-        step_time: base.step,
-        step_time90,
-        limit: base.limit,
-        limit_of_draws,
-        draws_with_limit,
-        measure: number.range.measure.clone(),
-        text: String::new(),
-    };
-    found.text = words::sentence(number, &found);
-    Some(found)
+
+    /// Returns the ends of the step times [s].
+    #[must_use]
+    pub fn step_time90(&self) -> [f64; 2] {
+        let steps = || self.answers.iter().map(|answer| answer.step);
+        [steps().fold(f64::INFINITY, f64::min), steps().fold(0.0, f64::max)]
+    }
+
+    /// Returns what the answer rests on; `None` if most draws name the same limit and none moves the step by over 20 %.
+    #[must_use]
+    pub fn rests_on(&self) -> Option<RestsOn> {
+        let (limit_of_draws, draws_with_limit) = most_frequent(&self.answers)?;
+        let step_time90 = self.step_time90();
+        let is_another = limit_of_draws != self.base.limit && 2 * draws_with_limit > DRAWS;
+        if !is_another && !step_time90.iter().any(|step| moves(*step, self.base.step)) {
+            return None;
+        }
+        let steps: Vec<f64> = self.answers.iter().map(|answer| answer.step).collect();
+        let number = &self.numbers[responsible(&self.orders, &steps)];
+        let mut found = RestsOn {
+            job: self.job.clone(),
+            key: number.key.clone(),
+            value: number.value.clone(),
+            range: number.range.name.clone(),
+            sources: number.range.sources.len(),
+            reached90: number.range.interval90(),
+            draws: DRAWS,
+            step_time: self.base.step,
+            step_time90,
+            limit: self.base.limit.clone(),
+            limit_of_draws,
+            draws_with_limit,
+            measure: number.range.measure.clone(),
+            text: String::new(),
+        };
+        found.text = words::sentence(number, &found);
+        Some(found)
+    }
+}
+
+/// Returns the changes of the file that draw number `draw` makes, below [`DRAWS`].
+#[must_use]
+pub fn changes_of_draw(source: Source<'_>, scenario: &Scenario, draw: usize) -> Vec<Override> {
+    let numbers = nominal(source, scenario);
+    changes(&of_draw(&numbers, &orders(scenario.run.seed, numbers.len()), draw))
+}
+
+/// Returns the numbers with what is reached of them in a draw.
+fn of_draw<'n>(
+    numbers: &'n [Nominal],
+    orders: &[[usize; DRAWS]],
+    draw: usize,
+) -> Vec<(&'n Nominal, f64)> {
+    let each = numbers.iter().zip(orders);
+    each.map(|(number, order)| (number, quantile(number, order[draw]))).collect()
 }
 
 /// Returns whether a step time differs by more than a fifth from another.
@@ -127,7 +247,7 @@ fn moves(step: f64, from: f64) -> bool {
     (step / from - 1.0).abs() > MOVES
 }
 
-/// Returns the share of a number at place `place` among its values in the draws, from the smallest: twentieths of its distribution.
+/// Returns the amount of a number at place `place` among its values in the draws, from the smallest: twentieths of its distribution.
 fn quantile(number: &Nominal, place: usize) -> f64 {
     number.range.quantile((place + 1) as f64 / (DRAWS + 1) as f64)
 }
@@ -171,7 +291,7 @@ fn responsible(orders: &[[usize; DRAWS]], steps: &[f64]) -> usize {
     all.rev().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(index, _)| index)
 }
 
-/// What a job's step takes over the range of one number, the others being nominal.
+/// What a job's step takes over the range of one number, the others being as the scenario has them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
     /// The number.
@@ -189,16 +309,17 @@ impl Effect {
     }
 }
 
-/// Returns what the step of a job takes over the range of each nominal number, those that matter most first.
+/// Returns what the step of a job takes over the range of each number that has one, those that matter most first; empty if the job
+/// completes no step.
 #[must_use]
 pub fn effects(question: Question<'_>) -> Vec<Effect> {
+    let Some((_, part)) = question.base() else { return Vec::new() };
     let one = |number: Nominal| {
-        let at = |place: usize| question.over(&[(&number, quantile(&number, place))]);
+        let at = |place: usize| question.over(&[(&number, quantile(&number, place))], part);
         let (low, high) = (at(0)?, at(DRAWS - 1)?);
         Some(Effect { steps: [low.step, high.step], number })
     };
-    let numbers = nominal(question.scenario);
-    let mut all: Vec<Effect> = numbers.into_par_iter().filter_map(one).collect();
+    let mut all: Vec<Effect> = question.numbers().into_par_iter().filter_map(one).collect();
     all.sort_by(|a, b| b.spread().total_cmp(&a.spread()));
     all
 }

@@ -1,142 +1,259 @@
-//! Nominal numbers of a scenario that have a range of published results.
+//! Nominal numbers of a scenario that have a range of published results, and the changes of the file that a draw makes.
 
-use super::reached::{self, Reached};
-use crate::scenario::cluster::{Intra, IntraKind};
-use crate::scenario::{Achieved, Job, Line, Scenario, Setting};
+use super::reached::{self, Reached, Unit};
+use crate::catalogue::Precision;
+use crate::scenario::change::{Amount, AmountUnit, Editor, Movable};
+use crate::scenario::cluster::IntraKind;
+use crate::scenario::{Job, Override, Scenario};
+use crate::units::{Bandwidth, Quantity};
+use crate::verdict::Source;
 
-/// Bandwidth of one NVLink of the first generation in one direction [B/s], the slowest there is.
-const SLOWEST_NVLINK: f64 = 20e9;
+/// Path of a key in the schema, for all nodes.
+const NIC: &str = "cluster.network.nic";
+/// Path of a key in the schema, for all nodes.
+const STORAGE_NIC: &str = "cluster.network.storage_nic";
+/// Path of a key in the schema, for all nodes.
+const INSIDE: &str = "cluster.node.intra.bandwidth";
 
-/// A number that a scenario takes from a data sheet, and what publications reached of it.
+/// A number that a scenario does not know from a measurement, and what publications reached of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nominal {
     /// Key of the number.
-    pub key: &'static str,
-    /// Its value, as the scenario has it.
-    pub value: String,
+    pub key: String,
+    /// Its value in the file, without quotes; `None` if the file leaves it to its default.
+    pub value: Option<String>,
     /// What publications reached.
     pub range: &'static Reached,
     /// Whether gradients of a job use it without a transport that says how, so that sockets are taken.
     pub unset: bool,
-    carries: Carries,
+    place: Place,
 }
 
-/// What a number limits.
+/// What a scenario says of the line that a job's gradients take between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Carries {
-    /// Gradients that go over sockets, or whose transport does not say otherwise.
+enum Line {
+    /// How much of the line they reach, or that they take none.
+    Known,
+    /// Neither that nor whether they go over sockets or by RDMA.
+    Unset,
     Sockets,
-    /// Gradients that go by RDMA.
     Rdma,
-    /// Whatever GPUs of a node send each other.
-    Inside,
-    /// What jobs read over the network.
-    Reads,
 }
 
-impl Carries {
-    fn range(self) -> &'static str {
-        match self {
-            Self::Sockets => "gradients-sockets",
-            Self::Rdma => "gradients-rdma",
-            Self::Inside => "gradients-nvlink",
-            Self::Reads => "bulk-reads",
-        }
-    }
+/// Keys of a transport that say how much of the line is reached.
+const REACHED: [&str; 3] = ["efficiency", "per_stream", "profile"];
 
-    /// Returns whether gradients on such a line are meant.
-    fn is_on(self, line: Line) -> bool {
-        match self {
-            Self::Sockets => matches!(line, Line::Unset | Line::Sockets),
-            Self::Rdma => line == Line::Rdma,
-            Self::Inside | Self::Reads => false,
-        }
-    }
+/// Where a draw changes a number.
+#[derive(Debug, Clone, PartialEq)]
+enum Place {
+    /// These amounts are multiplied.
+    Amounts(Vec<Movable>),
+    /// Another number is written at this key.
+    Key(String),
+    /// These transports reach a share of the line, by the keys of the share.
+    Transports(Vec<String>),
 }
 
-/// Returns the numbers of a scenario that come from data sheets and have a range: those that its file or an override sets, and does
-/// not call achieved. What a profile gives was measured.
+/// Returns the numbers of a scenario that have a range: those of data sheets that its file or an override sets, and defaults. What a
+/// profile gives was measured, and so was what the file calls achieved.
 #[must_use]
-pub fn nominal(scenario: &Scenario) -> Vec<Nominal> {
-    let settings = scenario.origins.settings();
-    let jobs = || scenario.jobs.iter();
-    let gradients = |carries: Carries| jobs().any(|job| carries.is_on(line(job)));
-    let storage_nic = scenario.cluster.storage_nic.is_some();
-    let data = if storage_nic { Achieved::StorageNic } else { Achieved::Nic };
-    let remote = |job: &Job| {
-        let storage = scenario.storage.get(job.reads_from());
-        job.reads_data() && storage.is_some_and(|storage| storage.path.is_remote())
-    };
-    let inside = is_nvlink(&scenario.cluster.node.intra) && jobs().any(sends_inside);
-    let all = [
-        (Achieved::Nic, Carries::Sockets, gradients(Carries::Sockets)),
-        (Achieved::Nic, Carries::Rdma, gradients(Carries::Rdma)),
-        (Achieved::Intra, Carries::Inside, inside),
-        (data, Carries::Reads, jobs().any(remote)),
-    ];
-    let used = all.into_iter().filter(|(key, _, used)| *used && !scenario.achieved.contains(key));
-    used.filter_map(|(key, carries, _)| {
-        let range = reached::all().iter().find(|range| range.name == carries.range())?;
-        let unset = carries == Carries::Sockets && jobs().any(|job| line(job) == Line::Unset);
-        let value = value(&settings, key.key())?;
-        Some(Nominal { key: key.key(), value, range, unset, carries })
-    })
-    .collect()
+pub fn nominal(source: Source<'_>, scenario: &Scenario) -> Vec<Nominal> {
+    let editor = source.file.editor(source.overrides);
+    let movable = editor.movable(&scenario.origins.assumed());
+    let finder = Finder { scenario, jobs: editor.elements("job"), editor, movable };
+    let ranges = reached::all().iter();
+    ranges.flat_map(|range| finder.numbers(range)).collect()
 }
 
-/// Returns what is said of the line that gradients of a job take between nodes.
-fn line(job: &Job) -> Line {
-    match &job.sync {
-        Some(sync) if job.nodes > 1 || sync.servers.is_some() => sync.transport.line,
-        _ => Line::Achieved,
+struct Finder<'a> {
+    scenario: &'a Scenario,
+    editor: Editor,
+    /// Limits and choices of the scenario.
+    movable: Vec<Movable>,
+    /// Keys of the jobs.
+    jobs: Vec<String>,
+}
+
+impl Finder<'_> {
+    fn numbers(&self, range: &'static Reached) -> Vec<Nominal> {
+        match range.name.as_str() {
+            "gradients-sockets" => self.gradients(range, &[Line::Sockets, Line::Unset]),
+            "gradients-rdma" => self.gradients(range, &[Line::Rdma]),
+            "gradients-nvlink" | "gradients-pcie" if self.uses_link(range) => {
+                self.of_nodes(range, INSIDE)
+            }
+            "bulk-reads" if self.reads_remotely() => self.of_nodes(
+                range,
+                if self.scenario.cluster.storage_nic.is_some() { STORAGE_NIC } else { NIC },
+            ),
+            _ => self.of_keys(range),
+        }
+    }
+
+    /// Returns the number of what all nodes and groups of nodes have; none if no file says it.
+    fn of_nodes(&self, range: &'static Reached, class: &str) -> Vec<Nominal> {
+        let places = self.written(class);
+        let first = places.first().cloned();
+        let number = |of: Movable| Nominal::at(&of, range, Place::Amounts(places));
+        first.map(number).into_iter().collect()
+    }
+
+    /// Returns what the file writes at a key of all nodes and of groups of nodes.
+    fn written(&self, class: &str) -> Vec<Movable> {
+        let below = class.trim_start_matches("cluster.").trim_start_matches("network.");
+        let of_group = format!("cluster.group.NAME.{below}");
+        let is_one = |of: &&Movable| of.class == class || of.class == of_group;
+        let written = self.movable.iter().filter(is_one).filter(|of| of.is_written);
+        written.filter(|of| !self.is_achieved(&of.key)).cloned().collect()
+    }
+
+    /// Returns the number of the NIC for gradients that take one of these lines.
+    fn gradients(&self, range: &'static Reached, lines: &[Line]) -> Vec<Nominal> {
+        let jobs = self.scenario.jobs.iter().zip(&self.jobs);
+        let found: Vec<(Line, String)> = jobs
+            .filter_map(|(job, key)| self.line(job, key))
+            .filter(|(line, _)| lines.contains(line))
+            .collect();
+        let transports: Vec<String> =
+            found.iter().map(|(_, transport)| format!("{transport}.efficiency")).collect();
+        let Some(nic) = self.written(NIC).into_iter().next().filter(|_| !transports.is_empty())
+        else {
+            return Vec::new();
+        };
+        let unset = found.iter().any(|(line, _)| *line == Line::Unset);
+        vec![Nominal { unset, ..Nominal::at(&nic, range, Place::Transports(transports)) }]
+    }
+
+    /// Returns what the file says of the line that gradients of the job at `key` take between nodes, and the key of their transport, which
+    /// is NCCL if the file writes none; `None` if they take no line.
+    fn line(&self, job: &Job, key: &str) -> Option<(Line, String)> {
+        let sync = job.sync.as_ref()?;
+        if job.nodes <= 1 && sync.servers.is_none() {
+            return None;
+        }
+        let exchange = self.editor.first_below(&format!("{key}.sync"))?;
+        let written = self.editor.first_below(&format!("{exchange}.transport"));
+        let kind = written.as_ref().and_then(|key| key.rsplit('.').next());
+        let line = match kind {
+            Some("nccl" | "mpi-cuda-aware") => Line::Rdma,
+            Some("tcp" | "gloo" | "grpc") => Line::Sockets,
+            // MPI runs on both.
+            _ => Line::Unset,
+        };
+        let transport = written.unwrap_or_else(|| format!("{exchange}.transport.nccl"));
+        let is_known =
+            REACHED.iter().any(|of| self.editor.value(&format!("{transport}.{of}")).is_some());
+        Some((if is_known { Line::Known } else { line }, transport))
+    }
+
+    /// Returns the numbers at the keys that a range names and that jobs use.
+    fn of_keys(&self, range: &'static Reached) -> Vec<Nominal> {
+        let has_range = |of: &&Movable| range.keys.contains(&of.class);
+        let used = self.movable.iter().filter(has_range).filter(|of| self.is_used(of));
+        let known = used.filter(|of| !self.is_achieved(&of.key) && self.holds(range, of));
+        let place = |of: &Movable| match (range.unit, of.is_written) {
+            (Unit::Share, true) => Some(Place::Amounts(vec![of.clone()])),
+            // A default that sets no limit, or a share that was written without a measurement.
+            (Unit::Bandwidth, false) | (Unit::Number, true) => Some(Place::Key(of.key.clone())),
+            _ => None,
+        };
+        known.filter_map(|of| Some(Nominal::at(of, range, place(of)?))).collect()
+    }
+
+    /// Returns whether a range holds for a number: for the bandwidth, the GPU in 16 bits, and the model.
+    fn holds(&self, range: &Reached, of: &Movable) -> bool {
+        let begins = |names: &[String], name: &str| names.iter().any(|of| name.starts_with(of));
+        let gpu = self.scenario.cluster.node.gpu.map_or("", |gpu| gpu.name);
+        let job = self.jobs.iter().position(|job| of.key.starts_with(&format!("{job}.")));
+        let is_in_16_bits = || {
+            let peak = job.and_then(|job| self.scenario.jobs[job].peak);
+            matches!(peak, Some(Precision::Fp16 | Precision::Bf16))
+        };
+        let model = || {
+            let value = self.editor.value(&format!("{}.model.catalogue", self.jobs[job?]))?;
+            Some(value.as_str()?.to_owned())
+        };
+        let value = of.value.as_ref().and_then(|value| value.as_str()?.parse().ok());
+        value.is_none_or(|value: Quantity<Bandwidth>| range.has(value.si()))
+            && (range.gpus.is_empty() || begins(&range.gpus, gpu) && is_in_16_bits())
+            && (range.models.is_empty() || model().is_some_and(|of| begins(&range.models, &of)))
+    }
+
+    fn is_achieved(&self, key: &str) -> bool {
+        self.scenario.achieved.iter().any(|of| of == key)
+    }
+
+    /// Returns whether a job uses what a key of a storage is about; other keys are used.
+    fn is_used(&self, of: &Movable) -> bool {
+        let storages = self.scenario.storage.iter().enumerate();
+        let mut owners = storages.filter(|(_, storage)| {
+            let above = self.editor.key(&["storage", &storage.name]);
+            of.key.strip_prefix(&above).is_some_and(|rest| rest.starts_with('.'))
+        });
+        owners.next().is_none_or(|(index, _)| {
+            let mut uses = self.scenario.jobs.iter().map(|job| self.scenario.uses(job, index));
+            uses.any(|of| of.reads || of.writes())
+        })
+    }
+
+    /// Returns whether GPUs of a node send each other something over links of their own that a range is about. What a shared link or a
+    /// tree of them loses to others is simulated.
+    fn uses_link(&self, range: &Reached) -> bool {
+        let link = &self.scenario.cluster.node.intra;
+        let is_own = matches!(link.kind, IntraKind::Switch | IntraKind::Ring);
+        is_own && range.has(link.bandwidth) && self.scenario.jobs.iter().any(sends_inside)
+    }
+
+    fn reads_remotely(&self) -> bool {
+        self.scenario.jobs.iter().any(|job| {
+            let storage = self.scenario.storage.get(job.reads_from());
+            job.reads_data() && storage.is_some_and(|storage| storage.path.is_remote())
+        })
     }
 }
 
-/// Returns whether a link between GPUs can be NVLink, which joins them by switches or in rings.
-fn is_nvlink(link: &Intra) -> bool {
-    matches!(link.kind, IntraKind::Switch | IntraKind::Ring) && link.bandwidth >= SLOWEST_NVLINK
+impl Nominal {
+    fn at(of: &Movable, range: &'static Reached, place: Place) -> Nominal {
+        let written = of.value.as_ref().filter(|_| of.is_written);
+        let value = written.map(|value| value.as_written().trim_matches('"').to_owned());
+        Nominal { key: of.key.clone(), value, range, unset: false, place }
+    }
+
+    /// Returns whether publications may have reached more than the scenario has.
+    #[must_use]
+    pub fn may_be_exceeded(&self) -> bool {
+        self.range.unit == Unit::Number
+    }
 }
 
 fn sends_inside(job: &Job) -> bool {
     job.copies_per_node > 1 && job.sync.is_some() || job.parallelism.is_some()
 }
 
-/// Returns the value of a key as the scenario has it, without quotes; `None` if it is not set.
-fn value(settings: &[Setting], key: &str) -> Option<String> {
-    let setting = settings.iter().find(|setting| setting.key == key)?;
-    Some(setting.value.trim_matches('"').to_owned())
-}
-
-/// Returns the scenario in which these shares of its numbers are reached, on all nodes alike.
+/// Returns the changes of the file with which these amounts are reached, on all nodes alike, as `--set` takes them. An amount that is
+/// reached as it is written stays.
 #[must_use]
-pub fn with(scenario: &Scenario, shares: &[(&Nominal, f64)]) -> Scenario {
-    let mut changed = scenario.clone();
-    let of = |wanted: Carries| {
-        let found = shares.iter().find(|(number, _)| number.carries == wanted);
-        found.map_or(1.0, |(_, share)| *share)
+pub fn changes(drawn: &[(&Nominal, f64)]) -> Vec<Override> {
+    // A NIC that reads less than its line still sends gradients at their own share of it.
+    let reads = |(of, _): &&(&Nominal, f64)| match &of.place {
+        Place::Amounts(places) => places.iter().any(|place| place.class == NIC),
+        Place::Key(_) | Place::Transports(_) => false,
     };
-    let cluster = &mut changed.cluster;
-    let mut shared = 1.0;
-    match &mut cluster.storage_nic {
-        Some(nic) => *nic *= of(Carries::Reads),
-        None => {
-            shared = of(Carries::Reads);
-            cluster.nic *= shared;
-            cluster.groups.iter_mut().for_each(|group| group.nic *= shared);
+    let shared = drawn.iter().find(reads).map_or(1.0, |(_, share)| *share);
+    let written = |value: f64, unit: AmountUnit| Amount { value, unit }.written();
+    let of_number = |(of, drawn): &(&Nominal, f64)| -> Vec<Override> {
+        match &of.place {
+            Place::Amounts(places) => places.iter().filter_map(|of| of.times(*drawn)).collect(),
+            Place::Key(key) => {
+                let value = of.range.unit.amount().and_then(|unit| written(*drawn, unit));
+                value.map(|value| Override::new(key, value)).into_iter().collect()
+            }
+            Place::Transports(keys) => {
+                let share = written((drawn / shared).min(1.0), AmountUnit::Number);
+                let one = |key: &String| Some(Override::new(key, share.clone()?));
+                keys.iter().filter_map(one).collect()
+            }
         }
-    }
-    let groups = cluster.groups.iter_mut().map(|group| &mut group.node);
-    for node in std::iter::once(&mut cluster.node).chain(groups) {
-        node.intra.bandwidth *= of(Carries::Inside);
-    }
-    for job in &mut changed.jobs {
-        let carrier = [Carries::Sockets, Carries::Rdma].into_iter().find(|of| of.is_on(line(job)));
-        let share = carrier.map_or(1.0, of);
-        if let Some(sync) = &mut job.sync {
-            // A NIC that reads less than its line still sends gradients at their own share of it.
-            let efficiency = sync.transport.efficiency * share;
-            sync.transport.efficiency = (efficiency / shared).min(1.0);
-        }
-    }
-    changed
+    };
+    drawn.iter().flat_map(of_number).collect()
 }

@@ -1,6 +1,7 @@
 //! Ranges of what publications reached, from their file.
 
 use crate::report::format;
+use crate::scenario::change::AmountUnit;
 use crate::stats;
 use serde::Deserialize;
 use std::fmt::Write;
@@ -15,22 +16,60 @@ pub const RANGES: &str = include_str!("../../calibrate/published/ranges.toml");
 pub struct Reached {
     /// Name of the range.
     pub name: String,
-    /// The class of numbers that it is about, and what the shares are shares of.
+    /// The class of numbers that it is about, and what was reached.
     pub about: String,
-    /// What the publications used: `sockets`.
-    pub by: String,
+    /// What a number of the class is a number of: `NIC`.
+    pub noun: String,
+    /// What the publications used: `by sockets`.
+    pub how: String,
     /// How to measure the number.
     pub measure: String,
+    /// Keys of a scenario that have such numbers, as paths in the schema: `storage.NAME.local-disk.bandwidth`. Empty for what goes over
+    /// a network, because the same NIC carries gradients and reads.
+    #[serde(default)]
+    pub keys: Vec<String>,
+    /// Beginnings of the names of the GPUs that it holds for; all if empty.
+    #[serde(default)]
+    pub gpus: Vec<String>,
+    /// Beginnings of the names of the catalogue's models that it holds for; all if empty.
+    #[serde(default)]
+    pub models: Vec<String>,
+    /// Smallest nominal bandwidth that it holds for [B/s].
+    #[serde(default)]
+    pub least: f64,
+    /// Bandwidth from which on it holds no longer [B/s].
+    #[serde(default = "infinite")]
+    pub below: f64,
+    /// What `reached` of the sources is.
+    #[serde(default)]
+    pub unit: Unit,
     /// Sources; each counts once.
     pub sources: Vec<Source>,
+}
+
+fn infinite() -> f64 {
+    f64::INFINITY
+}
+
+/// What a source reached, and what a draw does with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// A share of the nominal number, which a draw multiplies.
+    #[default]
+    Share,
+    /// A number that takes the place of the written one.
+    Number,
+    /// A bandwidth [B/s] that takes the place of the written one.
+    Bandwidth,
 }
 
 /// A publication, or a thread of an issue tracker.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Share of the nominal number that was reached.
-    pub share: f64,
+    /// What was reached, in the range's unit.
+    pub reached: f64,
     /// What the source says.
     pub text: String,
     /// Its title.
@@ -53,26 +92,67 @@ pub fn all() -> &'static [Reached] {
     ALL.get_or_init(|| toml::from_str::<File>(RANGES).map_or_else(|_| Vec::new(), |of| of.range))
 }
 
+impl Unit {
+    /// Returns how a scenario writes a number that a draw puts in place of the written one; `None` for shares.
+    #[must_use]
+    pub fn amount(self) -> Option<AmountUnit> {
+        match self {
+            Self::Share => None,
+            Self::Number => Some(AmountUnit::Number),
+            Self::Bandwidth => Some(AmountUnit::Bandwidth),
+        }
+    }
+
+    /// Returns an interval in words: `21 to 60 %`, `1.1 to 2.4 GB/s`.
+    #[must_use]
+    pub fn words(self, [low, high]: [f64; 2]) -> String {
+        match self {
+            Self::Share | Self::Number => {
+                let [low, high] = [low, high].map(|of| format::count((100.0 * of).round()));
+                format!("{low} to {high} %")
+            }
+            Self::Bandwidth => format!("{} to {}", format::rate(low, "B"), format::rate(high, "B")),
+        }
+    }
+}
+
 impl Reached {
-    /// Returns the median share over the sources, and the standard deviation of its logarithm.
+    /// Returns whether a nominal bandwidth [B/s] is of its class.
+    #[must_use]
+    pub fn has(&self, bandwidth: f64) -> bool {
+        (self.least..self.below).contains(&bandwidth)
+    }
+
+    /// Returns the median over the sources, and the standard deviation of the logarithm.
     #[must_use]
     pub fn median_and_sd(&self) -> (f64, f64) {
-        let logs: Vec<f64> = self.sources.iter().map(|source| source.share.ln()).collect();
+        let logs: Vec<f64> = self.sources.iter().map(|source| source.reached.ln()).collect();
         let (mean, sd) = (stats::mean(&logs), stats::sd(&logs));
         (mean.unwrap_or(0.0).exp(), sd.unwrap_or(0.0))
     }
 
-    /// Returns the quantile `at` (0 to 1) of the share. No more than the whole number is reached.
+    /// Returns the quantile `at` (0 to 1). No more than the whole of a nominal number is reached.
     #[must_use]
     pub fn quantile(&self, at: f64) -> f64 {
         let (median, sd) = self.median_and_sd();
-        (median * (sd * stats::normal_quantile(at)).exp()).min(1.0)
+        let found = median * (sd * stats::normal_quantile(at)).exp();
+        match self.unit {
+            Unit::Share | Unit::Number => found.min(1.0),
+            Unit::Bandwidth => found,
+        }
     }
 
-    /// Returns the shares between which 90 % of publications lie.
+    /// Returns the interval that 90 % of publications lie in.
     #[must_use]
     pub fn interval90(&self) -> [f64; 2] {
         [0.05, 0.95].map(|at| self.quantile(at))
+    }
+
+    /// Returns the range without the sources that `is_left_out` names, to judge their results.
+    #[must_use]
+    pub fn without(&self, is_left_out: impl Fn(&Source) -> bool) -> Reached {
+        let sources = self.sources.iter().filter(|of| !is_left_out(of)).cloned().collect();
+        Reached { sources, ..self.clone() }
     }
 }
 
@@ -83,12 +163,16 @@ pub fn table(names: &[&str]) -> String {
         String::from("| what | sources | 5 % | median | 95 % |\n|---|---|---|---|---|\n");
     let mut sources = String::new();
     for range in all().iter().filter(|of| names.contains(&of.name.as_str())) {
-        let [low, high] = range.interval90().map(percent);
-        let (middle, count) = (percent(range.median_and_sd().0), range.sources.len());
+        let shown = |of: f64| match range.unit {
+            Unit::Share | Unit::Number => percent(of),
+            Unit::Bandwidth => format::rate(of, "B"),
+        };
+        let [low, high] = range.interval90().map(shown);
+        let (middle, count) = (shown(range.median_and_sd().0), range.sources.len());
         let _ = writeln!(text, "| {} | {count} | {low} | {middle} | {high} |", range.about);
         for of in &range.sources {
-            let share = percent(of.share);
-            let _ = writeln!(sources, "- {share}: {} ([{}]({}))", of.text, of.title, of.url);
+            let (reached, text, title, url) = (shown(of.reached), &of.text, &of.title, &of.url);
+            let _ = writeln!(sources, "- {reached}: {text} ([{title}]({url}))");
         }
     }
     format!("{text}\n{sources}")

@@ -2,7 +2,8 @@
 
 use super::draws::DRAWS;
 use super::nominal::Nominal;
-use crate::report::format::{count, seconds};
+use super::reached::Unit;
+use crate::report::format::seconds;
 use crate::report::{Bottleneck, RestsOn};
 
 /// Returns what a bottleneck is called here.
@@ -22,31 +23,33 @@ pub(super) fn limit(of: &Bottleneck) -> String {
 
 /// Returns the sentence that follows the answer.
 pub(super) fn sentence(number: &Nominal, of: &RestsOn) -> String {
-    let [low, high] = of.share90.map(|share| count((100.0 * share).round()));
+    let range = number.range;
     let [short, long] = of.step_time90.map(seconds);
-    let unset = if number.unset { "; the transport of gradients is not set" } else { "" };
     let limited = match of.draws_with_limit {
         DRAWS => "in all draws".to_owned(),
         most if 2 * most > DRAWS => "in most draws".to_owned(),
         some => format!("in {some} of {DRAWS} draws"),
     };
+    let of_it = if range.unit == Unit::Share { " of it" } else { "" };
     format!(
-        "This rests on {} of {} (data sheet{unset}): over what {} publications reached by {}, {low} to {high} % of it, a step takes \
-         {short} to {long}, limited by {} {limited}. Measure it with {}.",
-        number.value,
-        noun(number.key),
+        "This rests on {}: over what {} publications reached {}, {}{of_it}, a step takes {short} to {long}, limited by {} {limited}. \
+         Measure it with {}.",
+        named(number),
         of.sources,
-        number.range.by,
+        range.how,
+        range.unit.words(of.reached90),
         of.limit_of_draws,
         of.measure,
     )
 }
 
-/// Returns what a number is a number of.
-pub(super) fn noun(key: &str) -> &'static str {
-    match key {
-        "cluster.node.intra.bandwidth" => "links between the GPUs of a node",
-        "cluster.network.storage_nic" => "NIC for storage",
-        _ => "NIC",
+/// Returns a number with its noun and where it comes from.
+fn named(number: &Nominal) -> String {
+    let (noun, unset) = (&number.range.noun, number.unset);
+    let unset = if unset { "; the transport of gradients is not set" } else { "" };
+    match (&number.value, number.range.unit) {
+        (Some(value), Unit::Share) => format!("{value} of {noun} (data sheet{unset})"),
+        (Some(value), _) => format!("{value} as {noun} (not measured)"),
+        (None, _) => format!("{noun}, which is not set"),
     }
 }

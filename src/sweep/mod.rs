@@ -20,5 +20,5 @@ pub use runner::{Draws, Finished, Plan, Start, run};
 pub use selection::Selection;
 #[cfg(test)]
 pub(crate) use settings::SCENARIO;
-pub use settings::SweepSettings;
+pub use settings::{Sampled, SweepSettings};
 pub use shard::Shard;

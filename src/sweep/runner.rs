@@ -40,6 +40,8 @@ const MOST_COLLECTIVES: usize = 256;
 pub struct Draws<'a> {
     /// Number of runs of each point.
     pub runs: u32,
+    /// Whether all runs take the random numbers of the first replication.
+    pub is_paired: bool,
     /// Returns the scenario of a run, given the index of its point, the point's seed and the number of the run, and the profile that it
     /// is sampled from.
     pub sample: &'a Sample<'a>,
@@ -217,7 +219,8 @@ fn simulate(
     };
     let seed = point.scenario.run.seed;
     let (scenario, profile) = (draws.sample)(point.index, seed, number)?;
-    let outcome = sim::run(&scenario, number, &options);
+    let replication = if draws.is_paired { 0 } else { number };
+    let outcome = sim::run(&scenario, replication, &options);
     let slowdown = uncertainty::slowdown(&profile, seed, number, outcome.makespan);
     Ok(Done { outcome, sampled: Some((scenario, slowdown)) })
 }

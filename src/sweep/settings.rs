@@ -2,9 +2,11 @@
 
 use super::Grid;
 use super::journal::{fnv1a, key};
+use crate::ranges;
 use crate::scenario::{Scenario, Setting};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// Largest number of differences that are listed.
 const LISTED: usize = 5;
@@ -14,6 +16,35 @@ const MOST_VALUES: usize = 40;
 
 /// Length of all values of an axis up to which they are recorded one by one [B].
 const LONGEST_AXIS: usize = 100_000;
+
+/// What the runs of a point differ in, in place of random numbers of replications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sampled {
+    /// This many runs take parameters from the uncertainty of a profile.
+    Profile(u32),
+    /// The runs take nominal numbers from what publications reached.
+    Ranges,
+}
+
+impl Sampled {
+    /// Returns the number of runs of a point.
+    #[must_use]
+    pub fn runs(self) -> u32 {
+        match self {
+            Self::Profile(runs) => runs,
+            Self::Ranges => ranges::DRAWS as u32,
+        }
+    }
+}
+
+impl fmt::Display for Sampled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Profile(runs) => write!(f, "`--uncertainty {runs}`"),
+            Self::Ranges => f.write_str("`--assume ranges`"),
+        }
+    }
+}
 
 /// What the results of a sweep depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,23 +57,23 @@ pub struct SweepSettings {
     axes: Vec<(String, Vec<String>)>,
     /// Hash of the content of each file that the scenario names.
     files: BTreeMap<String, String>,
-    /// Number of runs of each point whose parameters are sampled, if they are.
+    /// What the runs of each point differ in, if that is not their random numbers.
     #[serde(default)]
-    sampled: Option<u32>,
+    sampled: Option<Sampled>,
     /// Key of the first point's result, which depends on everything else.
     first: String,
 }
 
 impl SweepSettings {
     /// Returns the settings of a sweep over `grid`, whose first point is `scenario` after this number of `overrides` and those of the
-    /// grid; `files` are the names and contents of the files that the scenario names; `sampled` is the number of runs of each point
-    /// whose parameters are sampled, if they are.
+    /// grid; `files` are the names and contents of the files that the scenario names; `sampled` is what the runs of each point
+    /// differ in, if that is not their random numbers.
     pub fn new(
         grid: &Grid,
         scenario: &Scenario,
         overrides: usize,
         files: &[(String, Vec<u8>)],
-        sampled: Option<u32>,
+        sampled: Option<Sampled>,
     ) -> SweepSettings {
         let axes = grid.axes().map(|(key, values)| (key, shortened(values))).collect();
         let hash = |(name, bytes): &(String, Vec<u8>)| (name.clone(), hex(fnv1a(bytes)));
@@ -69,8 +100,8 @@ impl SweepSettings {
         }
         let not_set = || "not set".to_owned();
         if self.sampled != now.sampled {
-            let words = |of: Option<u32>| of.map_or_else(not_set, |runs| runs.to_string());
-            differ("`--uncertainty`".into(), words(self.sampled), words(now.sampled));
+            let words = |of: Option<Sampled>| of.map_or_else(not_set, |of| of.to_string());
+            differ("sampling".into(), words(self.sampled), words(now.sampled));
         }
         for (key, [before, now]) in
             pairs([self, now].map(|of| of.settings.iter().map(|of| (&of.key, of.value.clone()))))

@@ -216,7 +216,9 @@ impl Spread {
         let copies =
             format!("parallel.data.copies_per_node = {gpus} # a copy of the model on each GPU\n");
         let zero = |stage: u64, what: &str| {
-            format!("{copies}parallel.zero.stage = {stage} # {what}\nsync.allreduce = {{}}\n")
+            format!(
+                "{copies}parallel.zero.stage = {stage} # {what}\nsync.allreduce.transport.nccl = {{}} # by RDMA\n"
+            )
         };
         let tensor = match room.tensor_ranks() {
             1 => String::new(),

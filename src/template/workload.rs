@@ -133,9 +133,11 @@ impl Workload {
         match self {
             // The gradients of a large model fill several of PyTorch's buckets.
             Workload::Layers(model) if model.parameters() > 20_000_000 => {
-                "sync.allreduce = { buckets = \"25 MiB\" } # gradients, while backward goes on\n"
+                "sync.allreduce = { buckets = \"25 MiB\", transport.nccl = {} } # gradients by RDMA, while backward goes on\n"
             }
-            Workload::Layers(_) => "sync.allreduce = {} # gradients, while backward goes on\n",
+            Workload::Layers(_) => {
+                "sync.allreduce.transport.nccl = {} # gradients by RDMA, while backward goes on\n"
+            }
             Workload::Emulated(_) => {
                 "# without `sync`: replicas wait for each other at each step and exchange nothing\n"
             }

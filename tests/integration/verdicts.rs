@@ -29,6 +29,7 @@ use super::support::Place;
 /// Verdicts on small systems, which need few events.
 pub(crate) const FEW_EVENTS: Options = Options {
     machines: Machines { drawn: &[], spread: 0.0 },
+    draws: &[],
     quick: false,
     others: false,
     stop: None,

@@ -7,17 +7,17 @@ pub struct RestsOn {
     pub job: String,
     /// Key of the number that matters most.
     pub key: String,
-    /// Its value, as the scenario has it.
-    pub value: String,
+    /// Its value, as the scenario has it; `None` if the file leaves it to its default.
+    pub value: Option<String>,
     /// Name of the range of published results.
     pub range: String,
     /// Number of sources of the range.
     pub sources: usize,
-    /// Shares of the value between which 90 % of publications lie.
-    pub share90: [f64; 2],
+    /// What 90 % of publications lie between: shares of the value, or amounts in its place [SI unit].
+    pub reached90: [f64; 2],
     /// Number of draws. Each has one value for each nominal number.
     pub draws: usize,
-    /// Step time with the nominal numbers, in the first replication [s].
+    /// Step time with the nominal numbers over the steps of the draws, in the first replication [s].
     pub step_time: f64,
     /// Shortest and longest step time of the draws, between which lie 90 % of what publications would give [s].
     pub step_time90: [f64; 2],

@@ -79,6 +79,10 @@ pub struct Limit {
     pub gain_interval: [f64; 2],
     /// What limits the job once the changes are made.
     pub next: Option<String>,
+    /// Number of draws of numbers that nobody measured in which it ranks above a limit that stands before it here, by the waits that
+    /// each may shorten.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ranks_higher: usize,
     /// Other jobs whose steps take a different time with the changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherJob>,
@@ -114,4 +118,9 @@ pub struct Need {
     pub needed: f64,
     /// The changes that set the amount, as `--set` takes them.
     pub changes: Vec<OverrideText>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }

@@ -59,7 +59,6 @@ mod uses;
 mod value;
 mod written;
 
-pub use achieved::Achieved;
 pub use assumed::{Assumed, Origins, default_in};
 pub use cluster::{
     Cluster, Group, Intra, IntraKind, NicsAt, Node, PageCache, Power, Racks, Scheduling, Smt, Tree,
@@ -92,8 +91,8 @@ pub use storage::{
     Sharing, Storage, StripeOffset, Targets, Tier, TierCache, WriteLimits, Written,
 };
 pub use sync::{
-    Averaging, Bucket, BucketShare, Fidelity, Line, MessageCpu, Parameters, Reduction, Root,
-    ServerPlace, Servers, Sync, Transport,
+    Averaging, Bucket, BucketShare, Fidelity, MessageCpu, Parameters, Reduction, Root, ServerPlace,
+    Servers, Sync, Transport,
 };
 pub use uses::StorageUses;
 pub use value::{Axis, Condition, Value};
@@ -119,7 +118,7 @@ pub struct Scenario {
     /// Parts of the cluster that are slower than they should be, for a while.
     pub faults: Vec<Fault>,
     /// Keys whose numbers were measured.
-    pub achieved: Vec<Achieved>,
+    pub achieved: Vec<String>,
     /// Remarks that a reader of results should know, one sentence each: settings without effect, and settings beyond the range
     /// that the profile's machine was measured at.
     pub remarks: Vec<String>,

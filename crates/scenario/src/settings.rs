@@ -1,6 +1,6 @@
 //! Settings of a scenario file, and how they become a [`Scenario`].
 
-use super::achieved::{self, Achieved};
+use super::achieved;
 use super::assumed::Origins;
 use super::background::BackgroundSettings;
 use super::check::Check;
@@ -68,10 +68,10 @@ pub(super) struct ScenarioSettings {
     /// Faults: parts of the cluster that are slower than they should be, for a while (default: nothing).
     #[schemars(extend("x-role" = Role::Limit))]
     pub(super) fault: Field<List<FaultSettings>>,
-    /// Keys whose numbers were measured rather than taken from data sheets, such as `["cluster.network.nic"]`: `forebay run` then does not
-    /// ask what the answer would be over what publications reached (default: none).
+    /// Keys whose numbers were measured rather than taken from data sheets or guessed, such as `["cluster.network.nic"]`: `forebay run` then
+    /// does not ask what the answer would be over what publications reached (default: none).
     #[schemars(extend("x-role" = Role::Output))]
-    pub(super) achieved: Field<List<Achieved>>,
+    pub(super) achieved: Field<List<String>>,
     /// Values that `forebay sweep` gives to keys: a list (`"job.batch" = [32, 64]`), a range (`{ from = 32, to = 512, steps = 5, scale = "log" }`), or
     /// values with a condition (`{ values = [2, 8], when = { "job.batch" = [32] } }`). Keys that change together stand in one line, with
     /// commas. `sample` draws points from ranges without `steps`: `{ sobol = 64 }` or `{ latin-hypercube = 100, seed = 1 }`. Only `sweep`

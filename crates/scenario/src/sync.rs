@@ -37,7 +37,7 @@ pub(super) use gradients::{Gradient, OfModel};
 pub(super) use named::AlgorithmName;
 pub use servers::{BucketShare, ServerPlace, Servers};
 pub(super) use transport::Latencies;
-pub use transport::{Line, Transport};
+pub use transport::Transport;
 
 /// How the model copies of a job exchange gradients or parameters. One way is synchronous stochastic gradient
 /// descent: as soon as backward has made a bucket of gradients, the bucket is reduced by an allreduce, or to a root,

@@ -41,6 +41,8 @@ pub struct Options<'a> {
     pub collectives: Option<&'a IdleCollectives>,
     /// Machines that the measurements of the scenario's profile allow; promises are as uncertain as these machines differ.
     pub machines: Machines<'a>,
+    /// Reports of the scenario over what numbers that nobody measured may be; limits that rank higher in them are marked.
+    pub draws: &'a [Report],
     /// Events that a verdict on a job may always take, in place of [`LEAST_EVENTS`].
     pub least_events: Option<u64>,
     /// Lets no further trial begin once it is true, although events are left. The verdict then depends on the speed of the machine,

@@ -177,6 +177,12 @@ fn statement(
     events: u64,
 ) -> Verdict {
     let speed = words::Speed::of(base);
+    let ranks = search::ranks_higher(base, found);
+    let limits = found.good().zip(ranks).enumerate().map(|(at, (tried, ranks_higher))| Limit {
+        ranks_higher,
+        ..limit(base, tried, next.clone().filter(|_| at == 0))
+    });
+    let limits = limits.collect();
     let names = |of: &dyn Fn(&Tried) -> bool| {
         let mut names: Vec<String> = Vec::new();
         for tried in found.tried.iter().filter(|tried| of(tried)) {
@@ -199,11 +205,7 @@ fn statement(
             reached: !base.is_automatic || base.shown().length.enough,
         }),
         in_step: None,
-        limits: found
-            .good()
-            .enumerate()
-            .map(|(at, tried)| limit(base, tried, next.clone().filter(|_| at == 0)))
-            .collect(),
+        limits,
         without_effect: names(&Tried::is_useless),
         uncertain: names(&|tried| !tried.helps() && !tried.is_useless()),
         not_tried,
@@ -232,6 +234,7 @@ fn limit(base: &Base, tried: &Tried, next: Option<String>) -> Limit {
         gain: effect.gain,
         gain_interval: effect.gain_interval,
         next,
+        ranks_higher: 0,
         others: effect.others.clone(),
     }
 }

@@ -158,7 +158,9 @@ fn beside(limit: &Limit) -> String {
         format!("steps of `{}` {} {which}", other.job, share(longer.abs()))
     });
     let training = rules::changes_training(&limit.lever).then(|| "changes training".to_owned());
-    let each: Vec<String> = training.into_iter().chain(each).collect();
+    let draws = limit.ranks_higher;
+    let higher = (draws > 0).then(|| format!("ranks higher in {draws} draws"));
+    let each: Vec<String> = training.into_iter().chain(higher).chain(each).collect();
     if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) }
 }
 

@@ -14,12 +14,12 @@ use super::paths::Paths;
 use super::points::{self, Opened};
 use super::progress::Watch;
 use super::{Failure, input, output as terminal};
-use crate::cli::{KeyChange, Sweep};
+use crate::cli::{Assume, KeyChange, Sweep};
 use crate::input::{cut_words, printable, shown};
 use crate::report::remarks;
 use crate::scenario::Scenario;
 use crate::sweep::{
-    self, Draws, Finished, Grid, Journal, Plan, Row, Selection, Shard, ShardRecord, Start,
+    self, Draws, Finished, Grid, Journal, Plan, Row, Sampled, Selection, Shard, ShardRecord, Start,
     SweepSettings,
 };
 use journal::files_beside;
@@ -94,16 +94,14 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     };
     let begun = keeper.finds().then(Mutex::default);
     let columns = header.len();
-    let points = Points {
-        opened: &opened,
-        grid: &grid,
-        earlier,
-        columns,
-        sampled: sweep.uncertainty,
-        begun,
-    };
-    let sample = |index, seed, run| opened.sampled_at(&grid, index, (seed, run));
-    let draws = sweep.uncertainty.map(|runs| Draws { runs, sample: &sample });
+    let points =
+        Points { opened: &opened, grid: &grid, earlier, columns, sampled: sampled(sweep), begun };
+    let of_profile = |index, seed, run| opened.sampled_at(&grid, index, (seed, run));
+    let over_ranges = |index, _, run| opened.over_ranges_at(&grid, index, run);
+    let draws = sampled(sweep).map(|sampled| match sampled {
+        Sampled::Profile(runs) => Draws { runs, is_paired: false, sample: &of_profile },
+        Sampled::Ranges => Draws { runs: sampled.runs(), is_paired: true, sample: &over_ranges },
+    });
     let start = |index| points.start(index, &watch, replications);
     let plan = Plan {
         grid: &grid,
@@ -129,6 +127,12 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     rows.finish(failure, own, quiet)
 }
 
+/// Returns what the runs of a point differ in, if that is not their random numbers.
+fn sampled(sweep: &Sweep) -> Option<Sampled> {
+    let of_profile = sweep.uncertainty.map(Sampled::Profile);
+    of_profile.or((sweep.assume == Assume::Ranges).then_some(Sampled::Ranges))
+}
+
 /// Returns the words of the command that makes a shard of this sweep, without `--shard`. Paths are absolute, because tasks start elsewhere.
 fn words(sweep: &Sweep, scenario: &Path) -> Vec<String> {
     let absolute = |path: &Path| absolute(path).to_string_lossy().into_owned();
@@ -148,6 +152,9 @@ fn words(sweep: &Sweep, scenario: &Path) -> Vec<String> {
     }
     if let Some(runs) = sweep.uncertainty {
         option("--uncertainty", runs.to_string());
+    }
+    if sweep.assume == Assume::Ranges {
+        option("--assume", "ranges".to_owned());
     }
     words
 }
@@ -188,17 +195,15 @@ fn ready(
     paths.check()?;
     // The journal is locked before anything takes long, so that a second sweep to the same file fails at once.
     let opening = match opened.at(grid, 0) {
-        Ok(first) => {
-            Keeper::open(sweep, &settings(opened, grid, &first, sweep.uncertainty), record)?
-        }
+        Ok(first) => Keeper::open(sweep, &settings(opened, grid, &first, sampled(sweep)), record)?,
         // The check describes this point, and others with it.
         Err(problems) => {
-            opened.check(grid, sweep.uncertainty)?;
+            opened.check(grid, sampled(sweep).map(Sampled::runs))?;
             return Err(points::invalid(grid, 0, &problems));
         }
     };
     let Some((keeper, earlier)) = opening else { return Ok(None) };
-    let replications = opened.check(grid, sweep.uncertainty)?;
+    let replications = opened.check(grid, sampled(sweep).map(Sampled::runs))?;
     // The check may have read more files.
     opened.read_by(paths).check()?;
     Ok(Some(Ready { keeper, earlier, replications }))
@@ -242,7 +247,12 @@ fn common_remarks(opened: &Opened, grid: &Grid) -> Vec<String> {
 
 /// Returns what the results of the sweep depend on; `first` is the scenario at its first point, and the files that the points name have
 /// been read.
-fn settings(opened: &Opened, grid: &Grid, first: &Scenario, sampled: Option<u32>) -> SweepSettings {
+fn settings(
+    opened: &Opened,
+    grid: &Grid,
+    first: &Scenario,
+    sampled: Option<Sampled>,
+) -> SweepSettings {
     let mut files = Vec::new();
     // Tasks may have other working directories, but the same files beside the scenario.
     let beside = absolute(Path::new(opened.name()).parent().unwrap_or(Path::new("")));
@@ -265,8 +275,8 @@ struct Points<'a> {
     earlier: Vec<Journal>,
     /// Number of columns of a whole row.
     columns: usize,
-    /// Number of runs of each point whose parameters are sampled, if they are.
-    sampled: Option<u32>,
+    /// What the runs of each point differ in, if that is not their random numbers.
+    sampled: Option<Sampled>,
     /// Keys of the points that were begun: a point with the same scenario takes the same rows. `None` where these are not kept.
     begun: Option<Mutex<BTreeSet<String>>>,
 }
@@ -280,7 +290,7 @@ impl Points<'_> {
             Err(problems) => return Start::Invalid(problems),
         };
         // Points with the same scenario may sample different profiles.
-        let sampled = self.sampled.map(|runs| format!("{runs}, {}", self.grid.describe(index)));
+        let sampled = self.sampled.map(|of| format!("{of}, {}", self.grid.describe(index)));
         let key = sweep::key(&scenario, sampled.as_deref());
         if let Some(begun) = &self.begun {
             let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
@@ -295,7 +305,10 @@ impl Points<'_> {
                 Start::Kept { key, rows }
             }
             None => {
-                watch.expect(replications, self.sampled.unwrap_or(scenario.run.replications));
+                watch.expect(
+                    replications,
+                    self.sampled.map_or(scenario.run.replications, Sampled::runs),
+                );
                 Start::Run { scenario: Box::new(scenario), key }
             }
         }

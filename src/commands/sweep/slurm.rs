@@ -1,7 +1,7 @@
 //! `forebay sweep --slurm`: writes, and submits, an array job of Slurm whose tasks make the shards of a sweep.
 
-use super::settings;
 use super::shard::{count_in, create};
+use super::{sampled, settings};
 use crate::cli::Sweep;
 use crate::commands::interrupt;
 use crate::commands::paths::Paths;
@@ -9,7 +9,7 @@ use crate::commands::points::Opened;
 use crate::commands::{Failure, output};
 use crate::input::{shell_word, shown};
 use crate::sim;
-use crate::sweep::Grid;
+use crate::sweep::{Grid, Sampled};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,12 +50,12 @@ pub(super) fn execute(
     words: &[String],
     quiet: bool,
 ) -> Result<(), Failure> {
-    let runs = opened.check(grid, sweep.uncertainty)?;
+    let runs = opened.check(grid, sampled(sweep).map(Sampled::runs))?;
     let first = opened.at(grid, 0)?;
     let cores = sweep.options.threads.unwrap_or(1);
     create(directory)?;
     // An array that goes on with shards has as many tasks as there are shards.
-    let begun = count_in(directory, &settings(opened, grid, &first, sweep.uncertainty))?;
+    let begun = count_in(directory, &settings(opened, grid, &first, sampled(sweep)))?;
     let tasks = match (sweep.tasks.map(usize::from), begun) {
         (Some(tasks), Some(begun)) if tasks != begun => {
             let place = shown(directory);

@@ -98,6 +98,13 @@ impl Editor {
         elements.iter().map(|&element| self.document.path(element)).collect()
     }
 
+    /// Returns the dotted key of the first key in the table at a key; `None` if there is none.
+    #[must_use]
+    pub fn first_below(&self, key: &str) -> Option<String> {
+        let (_, id) = self.written(key)?;
+        self.document.children(id).first().map(|child| self.document.path(*child))
+    }
+
     /// Returns the dotted key with these parts, quoted as TOML needs it.
     #[must_use]
     pub fn key(&self, parts: &[&str]) -> String {

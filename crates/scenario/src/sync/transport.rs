@@ -35,21 +35,6 @@ pub struct Transport {
     pub cpu: MessageCpu,
     /// Whether bytes go through the nodes' memory: over PCIe, both at the sender and at the receiver.
     pub via_host: bool,
-    /// What the scenario says of the line between nodes.
-    pub line: Line,
-}
-
-/// What a scenario says of the line that transfers between nodes take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Line {
-    /// How much of the line transfers reach: `efficiency`, `per_stream`, or measured times.
-    Achieved,
-    /// Neither that nor whether transfers go over sockets or by RDMA.
-    Unset,
-    /// Transfers go over sockets.
-    Sockets,
-    /// Transfers go from GPU to GPU by RDMA.
-    Rdma,
 }
 
 /// Transport that carries collectives, and what it costs.
@@ -130,7 +115,6 @@ impl Transport {
             sum: f64::INFINITY,
             cpu: MessageCpu::default(),
             via_host: false,
-            line: Line::Achieved,
         }
     }
 }
@@ -142,25 +126,6 @@ impl TransportSettings {
             Self::Mpi(costs) | Self::Gloo(costs) | Self::Grpc(costs) | Self::Tcp(costs) => {
                 (costs, true)
             }
-        }
-    }
-
-    /// Returns how much is known of the line between nodes.
-    fn line(&self) -> Line {
-        let says = |costs: &Costs| {
-            [
-                costs.efficiency.is_written(),
-                costs.per_stream.is_written(),
-                costs.profile.is_written(),
-            ]
-            .contains(&true)
-        };
-        match self {
-            _ if self.parts().0.get().is_some_and(says) => Line::Achieved,
-            Self::Nccl(_) | Self::MpiCudaAware(_) => Line::Rdma,
-            // MPI runs on both.
-            Self::Mpi(_) => Line::Unset,
-            Self::Gloo(_) | Self::Grpc(_) | Self::Tcp(_) => Line::Sockets,
         }
     }
 
@@ -281,6 +246,5 @@ pub(super) fn resolve(
         sum: rate(&costs.sum),
         cpu: cpu.map_or(MessageCpu::default(), CpuSettings::resolve),
         via_host,
-        line: settings.get().map_or(Line::Unset, TransportSettings::line),
     })
 }
