@@ -12,12 +12,17 @@ Examples:
   forebay published --figure published.svg
   forebay published --scenario azure-p100-resnet50-mpi-ib:32 > azure.toml
   forebay published mine.toml --format json
+  forebay published --table transfer
   forebay published --table storage
 
 Each result is simulated on the cluster that it was measured on, as the catalogue knows it; how fast one \
 GPU is, is taken from the publication. Results marked `fit` determine what a transport costs; all others \
-are predicted with that, or with the links of the catalogue alone. A file of your own has the form of \
-calibrate/published/scaling.toml.
+are predicted with that, or with the links of the catalogue alone. A fit serves all models of its transport at a site; \
+a fit to three models or more, other models only if fits without each of the three predict that one better than the links \
+alone. A file of your own has the form of calibrate/published/scaling.toml.
+
+--table transfer leaves out each model of a transport in turn and predicts it from the others, wherever a site has \
+results of three models; whether with fitted or nominal rates, the other models choose.
 
 --table storage compares official results of MLPerf Storage: the bandwidth of a storage is that of its own result with \
 most bytes per second, or of its price list; what ranks do beside computing comes from other submitters' systems. A file \
@@ -45,6 +50,8 @@ pub struct Published {
 pub enum PublishedTable {
     /// Data-parallel training on many GPUs
     Training,
+    /// Models of training, each predicted from the other models of its transport
+    Transfer,
     /// Official results of MLPerf Storage
     Storage,
 }

@@ -34,6 +34,7 @@ mod profile_trust;
 mod progress;
 mod published;
 mod published_storage;
+mod published_transfer;
 mod questions;
 mod reference;
 mod run;

@@ -2,13 +2,13 @@
 
 use super::parity::{self, Dots};
 use super::paths::Paths;
-use super::{Failure, input, output, points, published_storage, run_figure};
+use super::{Failure, input, output, points, published_storage, published_transfer, run_figure};
 use crate::cli::{self, ReportFormat};
 use crate::input::shown;
 use crate::published::storage::{self, STORAGE, StorageResults};
 use crate::published::{
-    self, Absorbed, Compared, Fit, Fitted, Limit, Published, PublishedResult, Quantity, Role,
-    SCALING, compare,
+    self, Absorbed, Compared, Fit, Fitted, Group, Limit, Published, PublishedResult, Quantity,
+    Rates, Role, SCALING, Transferred, Transfers, compare,
 };
 use crate::report::format::{number, share, signed_share};
 use comfy_table::{Cell, CellAlignment, Table};
@@ -22,22 +22,62 @@ pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
     paths.reads_all("the published results", wanted.file.as_ref()).check()?;
     let kind = wanted.figure.as_deref().map(run_figure::kind).transpose()?;
     let pool = points::pool(None)?;
-    if wanted.table == cli::PublishedTable::Storage {
-        return pool.install(|| of_storage(wanted));
+    match wanted.table {
+        cli::PublishedTable::Training => {}
+        cli::PublishedTable::Transfer => return pool.install(|| of_transfer(wanted)),
+        cli::PublishedTable::Storage => return pool.install(|| of_storage(wanted)),
     }
     let published = read(wanted.file.as_deref())?;
     if let Some(of) = &wanted.scenario {
         return pool.install(|| scenario(&published, of));
     }
     let fitted = pool.install(|| published::fit(&published));
-    let compared = pool.install(|| compare(&published, &fitted));
+    let transfers = pool.install(|| published::transfers(&published));
+    let compared = pool.install(|| compare(&published, &fitted, &transfers));
     if let (Some(path), Some(kind)) = (&wanted.figure, kind) {
         run_figure::save(path, kind, &figure(&compared))?;
     }
+    let all = Training { published: &published, fitted, transfers, compared };
     match wanted.format {
-        ReportFormat::Text => output::text(&text(&fitted, &compared)),
+        ReportFormat::Text => output::text(&text(&all)),
+        ReportFormat::Json => output::stdout(format!("{:#}\n", as_json(&all)).as_bytes()),
+    }
+}
+
+/// Results of training with their predictions, and what these rest on.
+struct Training<'p> {
+    published: &'p Published,
+    fitted: Fitted,
+    transfers: Transfers,
+    compared: Vec<Compared<'p>>,
+}
+
+impl Training<'_> {
+    /// Returns how far predictions of models that the fit of `group` did not use are off.
+    fn transferred(&self, group: &Group) -> Option<Transferred> {
+        let fit = self.fitted.get(group)?;
+        let spans = self.published.group_spans_nodes(group);
+        published::transferred(group, spans, None, fit.others, &self.transfers)
+    }
+}
+
+/// Predicts each model of a transport from the transport's other models.
+fn of_transfer(wanted: &cli::Published) -> Result<(), Failure> {
+    for (given, option) in
+        [(wanted.figure.is_some(), "--figure"), (wanted.scenario.is_some(), "--scenario")]
+    {
+        if given {
+            return Err(wrong(format!(
+                "{option} is of another table; leave out `--table transfer`"
+            )));
+        }
+    }
+    let published = read(wanted.file.as_deref())?;
+    let left_out = published::left_out(&published);
+    match wanted.format {
+        ReportFormat::Text => output::text(&published_transfer::text(&left_out)),
         ReportFormat::Json => {
-            output::stdout(format!("{:#}\n", as_json(&fitted, &compared)).as_bytes())
+            output::stdout(format!("{:#}\n", published_transfer::as_json(&left_out)).as_bytes())
         }
     }
 }
@@ -111,7 +151,7 @@ fn groups<'c, 'p>(compared: &'c [Compared<'p>]) -> BTreeMap<[&'p str; 3], Vec<&'
     let mut groups: BTreeMap<[&str; 3], Vec<&Compared<'_>>> = BTreeMap::new();
     for one in compared {
         let of = one.result;
-        groups.entry([&of.cluster, &of.transport, used(one)]).or_default().push(one);
+        groups.entry([&of.cluster, &of.transport, role(of)]).or_default().push(one);
     }
     groups
 }
@@ -124,28 +164,30 @@ fn role(result: &PublishedResult) -> &'static str {
     }
 }
 
-/// Returns the entry for the column `use`: the role of a result, and whether the fit for the result's transport was withheld
-/// because it does not hold for the result's model.
-fn used(one: &Compared<'_>) -> &'static str {
-    match (one.withheld, role(one.result)) {
-        (true, "held out") => "held out, fit not used",
-        (_, role) => role,
-    }
-}
-
-fn text(fitted: &Fitted, compared: &[Compared<'_>]) -> String {
+fn text(all: &Training<'_>) -> String {
+    let compared = &all.compared;
     let sources = sources(compared);
     let place = |of: &PublishedResult| sources.iter().position(|known| *known == source(of));
-    let mut rows = table(&["series", "GPUs", "predicted", "measured", "error", "use", "source"]);
+    let mut rows = table(&[
+        "series",
+        "GPUs",
+        "predicted",
+        "90 % interval",
+        "measured",
+        "error",
+        "use",
+        "source",
+    ]);
     for one in compared {
         let of = one.result;
         rows.add_row(cells(&[
             of.series.clone(),
             of.gpus.to_string(),
             value(of.quantity, one.predicted),
+            one.interval90.map_or("-".to_owned(), |ends| interval(of.quantity, ends)),
             value(of.quantity, of.measured),
             signed_share(one.relative_error()),
-            used(one).to_owned(),
+            role(of).to_owned(),
             format!("[{}]", place(of).map_or(0, |place| place + 1)),
         ]));
     }
@@ -163,7 +205,16 @@ fn text(fitted: &Fitted, compared: &[Compared<'_>]) -> String {
     }
     let list = (1..).zip(&sources);
     let list: String = list.map(|(n, (name, url))| format!("[{n}] {name}, {url}\n")).collect();
-    format!("{rows}\n\n{means}\n\n{}\n{list}", costs(fitted))
+    let inside = published::coverage(compared).map_or_else(String::new, |of| {
+        format!(
+            "Of {} held-out results {} lie in their 90 % intervals; {} if each of {} sources counts once.\n",
+            of.results,
+            share(of.of_results),
+            share(of.of_sources),
+            of.sources
+        )
+    });
+    format!("{rows}\n\n{means}\n\n{inside}\n{}\n{list}", costs(all))
 }
 
 /// Returns the sources of results, each once, in the order of the results.
@@ -182,27 +233,50 @@ fn source(of: &PublishedResult) -> (&str, &str) {
     (&of.source, &of.url)
 }
 
-/// Describes the fitted costs of each transport, a line for each.
-fn costs(fitted: &Fitted) -> String {
-    let line = |((site, transport), fit): (&(String, String), &Fit)| {
-        let of = &fit.constants;
+/// Describes the fitted costs of each transport, how far predictions with them are off, and what they absorb.
+fn costs(all: &Training<'_>) -> String {
+    let line = |(group, fit): (&Group, &Fit)| {
+        let ((site, transport), of) = (group, &fit.constants);
         let limits = [Limit::Inside, Limit::Between, Limit::Across].into_iter();
         let limits = limits.filter(|limit| limit.fitted(of).is_finite());
         let limit =
             |of: f64, limit: Limit| format!("{} GB/s {}, ", number(of / 1e9), limit.words());
         format!(
-            "Fitted, {transport} of {site}: {} us a transfer, {}{} us a tensor.{}\n",
+            "Fitted, {transport} of {site}: {} us a transfer, {}{} us a tensor.{}{}\n",
             number(of.latency * 1e6),
             limits.map(|one| limit(one.fitted(of), one)).collect::<String>(),
             number(of.per_tensor * 1e6),
+            spreads(all, group, fit),
             absorbed(fit),
         )
     };
-    fitted.iter().map(line).collect()
+    all.fitted.iter().map(line).collect()
 }
 
-/// Describes the fitted rates that the hardware does not explain, and for which models the fit is used; empty if there are
-/// none.
+/// Describes how far predictions with a fit are off for its own models and for others.
+fn spreads(all: &Training<'_>, group: &Group, fit: &Fit) -> String {
+    let off = |root: f64| share(root.exp_m1());
+    let models: Vec<&str> = fit.models.iter().map(String::as_str).collect();
+    let residual = published::residual(group, &all.fitted).map_or_else(String::new, |of| {
+        let pooled = if fit.freedom > 0 { "" } else { " (from other fits)" };
+        format!("\n  Off {} by {}{pooled}", models.join(" and "), off(of.root()))
+    });
+    let transferred = all.transferred(group).map_or_else(String::new, |of| {
+        let rates = match fit.others {
+            Rates::Fitted => "",
+            Rates::Nominal => ", at nominal rates, which predict models that are left out better",
+        };
+        let pooled = match of.pooled {
+            true => " (from other transports: this one has fewer than three models)",
+            false => " (each model left out)",
+        };
+        format!("\n  Off other models by {}{pooled}{rates}.", off(of.spread.root()))
+    });
+    let stop = if residual.is_empty() { "" } else { "." };
+    format!("{residual}{stop}{transferred}")
+}
+
+/// Describes the fitted rates that the hardware does not explain; empty if there are none.
 fn absorbed(fit: &Fit) -> String {
     if fit.absorbed.is_empty() {
         return String::new();
@@ -212,12 +286,7 @@ fn absorbed(fit: &Fit) -> String {
         format!("{} the link is sold at {sold} GB/s, {times} times as fast", of.limit.words())
     };
     let rates: Vec<String> = fit.absorbed.iter().map(one).collect();
-    let models: Vec<&str> = fit.models.iter().map(String::as_str).collect();
-    let models = models.join(", ");
-    format!(
-        "\n  It absorbs something else than links: {}. Used for {models} only.",
-        rates.join("; ")
-    )
+    format!("\n  It absorbs something else than links: {}.", rates.join("; "))
 }
 
 fn value(quantity: Quantity, value: f64) -> String {
@@ -229,26 +298,34 @@ fn value(quantity: Quantity, value: f64) -> String {
     }
 }
 
-fn table(header: &[&str]) -> Table {
+/// Writes the ends of an interval beside a value that has the unit.
+fn interval(quantity: Quantity, [low, high]: [f64; 2]) -> String {
+    match quantity {
+        Quantity::Efficiency => format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high),
+        _ => format!("{} to {}", number(low), number(high)),
+    }
+}
+
+pub(super) fn table(header: &[&str]) -> Table {
     let mut table = output::table(true);
     table.set_header(header);
     table
 }
 
-fn cells(texts: &[String]) -> Vec<Cell> {
+pub(super) fn cells(texts: &[String]) -> Vec<Cell> {
     let right = |index: usize| if index == 0 { CellAlignment::Left } else { CellAlignment::Right };
     let cell = |(index, text)| Cell::new(text).set_alignment(right(index));
     texts.iter().enumerate().map(cell).collect()
 }
 
-fn as_json(fitted: &Fitted, compared: &[Compared<'_>]) -> serde_json::Value {
+fn as_json(all: &Training<'_>) -> serde_json::Value {
     let result = |one: &Compared<'_>| {
         let of = one.result;
         json!({
             "series": of.series, "cluster": of.cluster, "model": of.model, "transport": of.transport,
             "batch": of.batch, "gpus": of.gpus, "unit": of.quantity.unit(), "use": role(of),
-            "fit_withheld": one.withheld,
-            "predicted": one.predicted, "measured": of.measured,
+            "rates": published_transfer::word(one.rates),
+            "predicted": one.predicted, "interval90": one.interval90, "measured": of.measured,
             "relative_error": one.relative_error(), "source": of.source, "url": of.url,
         })
     };
@@ -257,18 +334,32 @@ fn as_json(fitted: &Fitted, compared: &[Compared<'_>]) -> serde_json::Value {
             "rate": of.limit.key(), "fitted": of.fitted, "sold": of.sold, "factor": of.factor(),
         })
     };
-    let cost = |((site, transport), fit): (&(String, String), &Fit)| {
-        let of = &fit.constants;
+    let cost = |(group, fit): (&Group, &Fit)| {
+        let ((site, transport), of) = (group, &fit.constants);
+        let residual = published::residual(group, &all.fitted);
+        let transferred = all.transferred(group);
         json!({
             "site": site, "transport": transport, "latency": of.latency, "per_stream_inside": of.inside,
             "per_stream": of.across, "uplink": of.between, "per_tensor": of.per_tensor,
-            "models": fit.models, "absorbs_something_else": !fit.absorbed.is_empty(),
+            "models": fit.models, "rates_of_other_models": published_transfer::word(fit.others),
+            "residual": residual.map(|of| json!({
+                "root_mean_square_log": of.root(), "freedom": of.freedom, "from_other_fits": fit.freedom == 0,
+            })),
+            "transfer_error": transferred.map(|of| json!({
+                "root_mean_square_log": of.spread.root(), "models_left_out": of.spread.freedom,
+                "from_other_transports": of.pooled,
+            })),
+            "absorbs_something_else": !fit.absorbed.is_empty(),
             "absorbed": fit.absorbed.iter().map(absorbed).collect::<Vec<_>>(),
         })
     };
     json!({
-        "results": compared.iter().map(result).collect::<Vec<_>>(),
-        "fitted": fitted.iter().map(cost).collect::<Vec<_>>(),
+        "results": all.compared.iter().map(result).collect::<Vec<_>>(),
+        "inside_interval90": published::coverage(&all.compared).map(|of| json!({
+            "results": of.results, "share_of_results": of.of_results,
+            "sources": of.sources, "mean_share_of_sources": of.of_sources,
+        })),
+        "fitted": all.fitted.iter().map(cost).collect::<Vec<_>>(),
     })
 }
 

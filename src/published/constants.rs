@@ -1,5 +1,7 @@
 //! Costs of a transport in addition to the links of the catalogue.
 
+use crate::scenario::Scenario;
+
 /// Costs of a transport, as in `job.sync.allreduce.transport`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Constants {
@@ -50,5 +52,20 @@ impl Constants {
             }
         }
         format!("transport.nccl = {{ {} }}", keys.join(", "))
+    }
+
+    /// Sets these costs in a resolved scenario, as [`Constants::text`] does in its file. `between` is the rate of the link between
+    /// GPUs of a node that are not joined directly [B/s]. `None` if the scenario exchanges no gradients.
+    pub(super) fn set(&self, scenario: &mut Scenario, between: Option<f64>) -> Option<()> {
+        let transport = &mut scenario.jobs.first_mut()?.sync.as_mut()?.transport;
+        transport.latency = self.latency;
+        transport.latency_inside = self.latency.min(DIRECT);
+        transport.per_tensor = self.per_tensor;
+        transport.per_stream_inside = self.inside;
+        transport.per_stream = self.across;
+        if let Some(between) = between {
+            scenario.cluster.node.intra.tree.uplink = between.min(self.between);
+        }
+        Some(())
     }
 }

@@ -2,8 +2,9 @@
 
 use super::absorbed::{Absorbed, absorbed};
 use super::constants::Constants;
-use super::predict::predict;
-use super::{Published, PublishedResult, Role};
+use super::interval::Spread;
+use super::predict::Ready;
+use super::{Published, PublishedResult, Role, transfer};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,15 @@ const TENSOR: f64 = 100e-6;
 const FIRST: f64 = 4.0;
 const LAST: f64 = 1.02;
 
+/// Which rates of a transport a prediction takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rates {
+    /// Those that were fitted to results.
+    Fitted,
+    /// Those of the catalogue's links.
+    Nominal,
+}
+
 /// Result of the fit for a transport at a site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
@@ -26,21 +36,30 @@ pub struct Fit {
     pub constants: Constants,
     /// Models whose results the fit used.
     pub models: BTreeSet<String>,
+    /// Rates with which other models are predicted: with fits to fewer than three models the fitted ones; with more, those with
+    /// which each of the fit's models is predicted better without its own results.
+    pub others: Rates,
     /// Fitted rates that the hardware does not explain.
     pub absorbed: Vec<Absorbed>,
+    /// Sum of the squared logarithms of prediction over measurement of the fit's own results.
+    pub squares: f64,
+    /// Number of the fit's own results less number of fitted costs.
+    pub freedom: usize,
 }
 
 impl Fit {
-    /// Returns whether the fit may be used to predict results of `model`: for every model if the hardware explains all fitted
-    /// rates, otherwise only for the models whose results the fit used.
+    /// Returns whether the fit predicts results of `model`.
     #[must_use]
-    pub fn holds_for(&self, model: &str) -> bool {
-        self.absorbed.is_empty() || self.models.contains(model)
+    pub fn serves(&self, model: &str) -> bool {
+        self.others == Rates::Fitted || self.models.contains(model)
     }
 }
 
+/// A site and a transport.
+pub type Group = (String, String);
+
 /// Fits by site and transport: clusters of one site share the fit of a transport.
-pub type Fitted = BTreeMap<(String, String), Fit>;
+pub type Fitted = BTreeMap<Group, Fit>;
 
 /// Fits the costs of each transport at each site to the results that are marked for fits: all four costs if there are enough
 /// results, otherwise one, either a rate or the time of a tensor.
@@ -52,59 +71,122 @@ pub fn fit(published: &Published) -> Fitted {
 /// Fits only the transport of `result` at its site, which is all that its prediction needs.
 #[must_use]
 pub fn fit_for(published: &Published, result: &PublishedResult) -> Fitted {
-    let wanted = group(published, result);
+    let wanted = published.group(result);
     fit_some(published, |of| *of == wanted)
 }
 
-/// Returns the site and the transport of a result.
-fn group(published: &Published, result: &PublishedResult) -> (String, String) {
-    (published.clusters[&result.cluster].site.clone(), result.transport.clone())
+impl Published {
+    /// Returns the site and the transport of a result.
+    pub(super) fn group(&self, result: &PublishedResult) -> Group {
+        (self.clusters[&result.cluster].site.clone(), result.transport.clone())
+    }
+
+    /// Returns whether a result is of several nodes.
+    pub(super) fn spans_nodes(&self, result: &PublishedResult) -> bool {
+        result.gpus > self.clusters[&result.cluster].gpus_per_node
+    }
+
+    /// Returns whether a result of a transport at a site is of several nodes.
+    #[must_use]
+    pub fn group_spans_nodes(&self, group: &Group) -> bool {
+        self.results.iter().any(|of| self.spans_nodes(of) && self.group(of) == *group)
+    }
+
+    /// Returns those results of each transport at each site that are `wanted`, ready to be predicted.
+    pub(super) fn groups(
+        &self,
+        wanted: impl Fn(&PublishedResult) -> bool,
+    ) -> BTreeMap<Group, Vec<Ready<'_>>> {
+        let mut groups: BTreeMap<Group, Vec<Ready<'_>>> = BTreeMap::new();
+        let all: Vec<&PublishedResult> = self.results.iter().filter(|of| wanted(of)).collect();
+        let ready: Vec<_> = all.par_iter().map(|result| Ready::new(self, result)).collect();
+        for ready in ready.into_iter().flatten() {
+            groups.entry(self.group(ready.result)).or_default().push(ready);
+        }
+        groups
+    }
 }
 
-fn fit_some(published: &Published, wanted: impl Fn(&(String, String)) -> bool) -> Fitted {
-    let mut groups: BTreeMap<(String, String), Vec<&PublishedResult>> = BTreeMap::new();
-    for result in published.results.iter().filter(|result| result.role() == Role::Fit) {
-        groups.entry(group(published, result)).or_default().push(result);
-    }
-    groups.retain(|of, _| wanted(of));
-    let all = groups.into_iter().map(|(of, results)| {
-        let constants = match results.len() >= ENOUGH && several_models(&results) {
-            true => costs(&search(START, |at| loss(published, &results, &costs(at)))),
-            false if negotiated(&results) => tensor(published, &results),
-            false => rate(published, &results),
+fn fit_some(published: &Published, wanted: impl Fn(&Group) -> bool) -> Fitted {
+    let of_fits =
+        |result: &PublishedResult| result.role() == Role::Fit && wanted(&published.group(result));
+    let groups: Vec<_> = published.groups(of_fits).into_iter().collect();
+    let fits = groups.par_iter().map(|(of, rows)| {
+        let rows: Vec<&Ready<'_>> = rows.iter().collect();
+        let costs = costs(published, &rows);
+        let constants = costs.constants;
+        let results: Vec<&PublishedResult> = rows.iter().map(|row| row.result).collect();
+        let fit = Fit {
+            constants,
+            models: results.iter().map(|result| result.model.clone()).collect(),
+            others: transfer::others(published, &rows),
+            absorbed: absorbed(published, &results, &constants),
+            squares: costs.squares(&rows),
+            freedom: rows.len().saturating_sub(costs.number),
         };
-        let models = results.iter().map(|result| result.model.clone()).collect();
-        let absorbed = absorbed(published, &results, &constants);
-        (of, Fit { constants, models, absorbed })
+        (of.clone(), fit)
     });
-    all.collect()
+    fits.collect::<Vec<_>>().into_iter().collect()
+}
+
+/// Costs that reproduce some results best.
+pub(super) struct Costs {
+    pub(super) constants: Constants,
+    /// How many costs were fitted.
+    number: usize,
+}
+
+impl Costs {
+    fn squares(&self, rows: &[&Ready<'_>]) -> f64 {
+        rows.iter().filter_map(|row| row.log_error(&self.constants)).map(|of| of.powi(2)).sum()
+    }
+
+    /// Returns how far the costs are off the results that they were fitted to; `None` if they are as many.
+    pub(super) fn residual(&self, rows: &[&Ready<'_>]) -> Option<Spread> {
+        Spread::mean(self.squares(rows), rows.len().saturating_sub(self.number))
+    }
+}
+
+pub(super) fn costs(published: &Published, rows: &[&Ready<'_>]) -> Costs {
+    let all = |at: &[f64; 4]| {
+        let [latency, inside, across, per_tensor] = *at;
+        Constants { latency, inside, across, per_tensor, between: f64::INFINITY }
+    };
+    let (constants, number) = match rows.len() >= ENOUGH && several_models(rows) {
+        true => (all(&search(START, |at| loss(rows, &all(at)))), START.len()),
+        false if negotiated(rows) => (tensor(rows), 1),
+        false => (rate(published, rows), 1),
+    };
+    Costs { constants, number }
 }
 
 /// Returns whether the results have several models, so that costs per byte and costs per tensor can be separated.
-fn several_models(results: &[&PublishedResult]) -> bool {
-    results.iter().any(|result| result.model != results[0].model)
+fn several_models(rows: &[&Ready<'_>]) -> bool {
+    rows.iter().any(|row| row.result.model != rows[0].result.model)
 }
 
 /// Returns whether the cost to fit is the time of a tensor rather than a rate: for Horovod on NCCL. NCCL sends and sums on the
 /// GPUs at the speed of the links, but Horovod's processes first agree on each tensor and copy it into their buffer (Sergeev and
 /// Del Balso, *Horovod: fast and easy distributed deep learning in TensorFlow*, 2018).
-fn negotiated(results: &[&PublishedResult]) -> bool {
-    results.iter().all(|of| of.transport.contains("nccl") && of.framework.contains("Horovod"))
+fn negotiated(rows: &[&Ready<'_>]) -> bool {
+    let all =
+        |of: &PublishedResult| of.transport.contains("nccl") && of.framework.contains("Horovod");
+    rows.iter().all(|row| all(row.result))
 }
 
 /// Returns the costs with a fitted time for each tensor.
-fn tensor(published: &Published, results: &[&PublishedResult]) -> Constants {
-    let kind = Constants::of_kind(&results[0].transport);
+fn tensor(rows: &[&Ready<'_>]) -> Constants {
+    let kind = Constants::of_kind(&rows[0].result.transport);
     let of = |at: &[f64; 1]| Constants { per_tensor: at[0], ..kind };
-    of(&search([TENSOR], |at| loss(published, results, &of(at))))
+    of(&search([TENSOR], |at| loss(rows, &of(at))))
 }
 
 /// Returns the costs with one fitted rate. If the node has GPUs that are not joined directly, the rate limits transfers between
 /// them. Otherwise it limits transfers between nodes and, if every run has a single node, also transfers inside the node. If the
 /// transport copies through host memory (not NCCL), the rate limits transfers inside a node in every case.
-fn rate(published: &Published, results: &[&PublishedResult]) -> Constants {
-    let first = results[0];
-    let across = results.iter().any(|r| r.gpus > published.clusters[&r.cluster].gpus_per_node);
+fn rate(published: &Published, rows: &[&Ready<'_>]) -> Constants {
+    let first = rows[0].result;
+    let across = rows.iter().any(|row| published.spans_nodes(row.result));
     let direct = first.transport.contains("nccl");
     let joined = published.clusters[&first.cluster].switch.is_some();
     let of = |at: &[f64; 1]| Constants {
@@ -113,12 +195,7 @@ fn rate(published: &Published, results: &[&PublishedResult]) -> Constants {
         between: if joined { at[0] } else { f64::INFINITY },
         ..Constants::of_kind(&first.transport)
     };
-    of(&search([RATE], |at| loss(published, results, &of(at))))
-}
-
-fn costs(at: &[f64; 4]) -> Constants {
-    let [latency, inside, across, per_tensor] = *at;
-    Constants { latency, inside, across, per_tensor, between: f64::INFINITY }
+    of(&search([RATE], |at| loss(rows, &of(at))))
 }
 
 /// Returns the values that minimize `loss`, by a pattern search that multiplies and divides each value by a factor.
@@ -144,11 +221,8 @@ fn search<const N: usize>(start: [f64; N], loss: impl Fn(&[f64; N]) -> f64) -> [
 }
 
 /// Returns the mean square of the logarithm of prediction over measurement.
-fn loss(published: &Published, results: &[&PublishedResult], constants: &Constants) -> f64 {
-    let squares = results.par_iter().map(|result| {
-        let predicted = predict(published, result, constants)?;
-        Some((predicted / result.measured).ln().powi(2))
-    });
+fn loss(rows: &[&Ready<'_>], constants: &Constants) -> f64 {
+    let squares = rows.par_iter().map(|row| Some(row.log_error(constants)?.powi(2)));
     let squares: Vec<Option<f64>> = squares.collect();
-    squares.into_iter().flatten().sum::<f64>() / results.len().max(1) as f64
+    squares.into_iter().flatten().sum::<f64>() / rows.len().max(1) as f64
 }

@@ -8,17 +8,21 @@ mod check;
 mod constants;
 mod file;
 mod fit;
+mod interval;
 mod predict;
 mod scenario;
 pub mod storage;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 pub use absorbed::{Absorbed, Limit};
 pub use constants::Constants;
 pub use file::PublishedError;
-pub use fit::{Fit, Fitted, fit, fit_for};
+pub use fit::{Fit, Fitted, Group, Rates, fit, fit_for};
+pub use interval::{Coverage, Spread, Transferred, coverage, residual, transferred};
 pub use predict::{Compared, compare, constants, predict, scenario};
+pub use transfer::{Errors, LeftOut, LeftOutResult, Transfer, Transfers, left_out, transfers};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

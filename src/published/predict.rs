@@ -1,10 +1,12 @@
 //! Predictions for published results, by simulation of their clusters.
 
 use super::constants::Constants;
-use super::fit::{Fit, Fitted};
-use super::scenario::{alone, is_input, text};
-use super::{Published, PublishedResult, Quantity};
-use crate::scenario::ScenarioFile;
+use super::fit::{Fit, Fitted, Rates};
+use super::interval::spread;
+use super::scenario::{alone, beyond, is_input, text};
+use super::transfer::Transfers;
+use super::{Cluster, Published, PublishedResult, Quantity};
+use crate::scenario::{Origins, Scenario, ScenarioFile};
 use crate::sim::{self, Options};
 use rayon::prelude::*;
 
@@ -15,9 +17,11 @@ pub struct Compared<'p> {
     pub result: &'p PublishedResult,
     /// Predicted value, in the quantity's unit.
     pub predicted: f64,
-    /// Whether the fit for the result's transport was withheld: the hardware does not explain the fitted rates, and the fit did
-    /// not use results of this model.
-    pub withheld: bool,
+    /// Rates of the transport with which the result is predicted.
+    pub rates: Rates,
+    /// Interval in which nine of ten measurements should lie, in the quantity's unit: see [`super::Spread`]. `None` if nothing in the
+    /// file shows how far such predictions are off.
+    pub interval90: Option<[f64; 2]>,
 }
 
 impl Compared<'_> {
@@ -26,39 +30,57 @@ impl Compared<'_> {
     pub fn relative_error(&self) -> f64 {
         self.predicted / self.result.measured - 1.0
     }
+
+    /// Returns whether the measurement lies in the interval; `None` without an interval.
+    #[must_use]
+    pub fn is_inside(&self) -> Option<bool> {
+        let [low, high] = self.interval90?;
+        Some((low..=high).contains(&self.result.measured))
+    }
 }
 
 /// Returns all results except inputs of predictions, each with its prediction, in the order of the file. Results for which no
 /// publication gives the speed of one GPU are left out.
 #[must_use]
-pub fn compare<'p>(published: &'p Published, fitted: &Fitted) -> Vec<Compared<'p>> {
+pub fn compare<'p>(
+    published: &'p Published,
+    fitted: &Fitted,
+    transfers: &Transfers,
+) -> Vec<Compared<'p>> {
     let judged = |result: &&PublishedResult| !is_input(published, result);
     let all: Vec<&PublishedResult> = published.results.iter().filter(judged).collect();
-    let compared = all.par_iter().map(|result| {
-        let constants = constants(published, result, fitted);
-        let withheld =
-            known(published, result, fitted).is_some_and(|fit| !fit.holds_for(&result.model));
-        Some(Compared { result, predicted: predict(published, result, &constants)?, withheld })
+    let compared = all.par_iter().map(|&result| {
+        let (rates, constants) = chosen(published, result, fitted);
+        let ready = Ready::new(published, result)?;
+        let predicted = ready.predict(&constants)?;
+        let spread = spread(published, result, fitted, transfers);
+        let interval90 = spread.map(|spread| ready.possible(spread.interval90(predicted)));
+        Some(Compared { result, predicted, rates, interval90 })
     });
     compared.collect::<Vec<_>>().into_iter().flatten().collect()
 }
 
-/// Returns the transport costs with which `result` is predicted: fitted ones if the fit holds for its model, otherwise typical
-/// ones.
+/// Returns the transport costs with which `result` is predicted: fitted ones if there is a fit that serves its model, otherwise
+/// typical ones.
 #[must_use]
 pub fn constants(published: &Published, result: &PublishedResult, fitted: &Fitted) -> Constants {
-    let known = known(published, result, fitted).filter(|fit| fit.holds_for(&result.model));
-    known.map_or_else(|| Constants::of_kind(&result.transport), |fit| fit.constants)
+    chosen(published, result, fitted).1
+}
+
+fn chosen(published: &Published, result: &PublishedResult, fitted: &Fitted) -> (Rates, Constants) {
+    match known(published, result, fitted).filter(|fit| fit.serves(&result.model)) {
+        Some(fit) => (Rates::Fitted, fit.constants),
+        None => (Rates::Nominal, Constants::of_kind(&result.transport)),
+    }
 }
 
 /// Returns the fit for the transport of `result` at its site, if there is one.
-fn known<'f>(
+pub(super) fn known<'f>(
     published: &Published,
     result: &PublishedResult,
     fitted: &'f Fitted,
 ) -> Option<&'f Fit> {
-    let site = published.clusters[&result.cluster].site.clone();
-    fitted.get(&(site, result.transport.clone()))
+    fitted.get(&published.group(result))
 }
 
 /// Returns the predicted value of `result`, in the quantity's unit; `None` if no publication gives the speed of one GPU.
@@ -68,14 +90,7 @@ pub fn predict(
     result: &PublishedResult,
     constants: &Constants,
 ) -> Option<f64> {
-    let step = |gpus: u32| step(published, result, gpus, constants);
-    let throughput = |gpus: u32| Some(f64::from(gpus * result.batch) / step(gpus)?);
-    Some(match result.quantity {
-        Quantity::Throughput => throughput(result.gpus)?,
-        Quantity::Efficiency => step(result.baseline)? / step(result.gpus)?,
-        Quantity::StepGrowth => step(result.gpus)? / step(result.baseline)?,
-        Quantity::EpochTime => result.samples? as f64 / throughput(result.gpus)?,
-    })
+    Ready::new(published, result)?.predict(constants)
 }
 
 /// Returns the text of the scenario with which `result` is predicted; `None` if no publication gives the speed of one GPU.
@@ -89,22 +104,83 @@ pub fn scenario(
     Some(text(result, cluster, result.gpus, alone(published, result)?, constants))
 }
 
-/// Returns the simulated step time on `gpus` GPUs [s].
-fn step(
-    published: &Published,
-    result: &PublishedResult,
-    gpus: u32,
-    constants: &Constants,
-) -> Option<f64> {
-    let seconds = alone(published, result)?;
-    if gpus == 1 {
-        return Some(seconds);
+/// By how much a run may scale better than linearly: the speed of one GPU was measured too.
+const BEYOND_LINEAR: f64 = 1.05;
+
+/// A result whose scenarios are resolved. Fits predict each result hundreds of times with other costs, and resolving a scenario
+/// takes longer than simulating it.
+pub(super) struct Ready<'p> {
+    pub(super) result: &'p PublishedResult,
+    cluster: &'p Cluster,
+    /// Step time of one GPU alone [s].
+    alone: f64,
+    /// `None` on one GPU.
+    own: Option<Box<Scenario>>,
+    /// `None` on one GPU, and where the quantity is not relative.
+    baseline: Option<Box<Scenario>>,
+}
+
+impl<'p> Ready<'p> {
+    /// Returns `result` with its scenarios; `None` if no publication gives the speed of one GPU.
+    pub(super) fn new(published: &'p Published, result: &'p PublishedResult) -> Option<Ready<'p>> {
+        let cluster = &published.clusters[&result.cluster];
+        let alone = alone(published, result)?;
+        let resolve = |gpus: u32| {
+            let nominal = Constants::of_kind(&result.transport);
+            let text = text(result, cluster, gpus, alone, &nominal);
+            let scenario = ScenarioFile::parse(&result.series, text).ok()?.resolve(&[]).ok()?;
+            // Nothing asks where the values come from, and each prediction makes a copy.
+            Some(Box::new(Scenario { origins: Origins::default(), ..scenario }))
+        };
+        let relative = matches!(result.quantity, Quantity::Efficiency | Quantity::StepGrowth);
+        let own = if result.gpus > 1 { Some(resolve(result.gpus)?) } else { None };
+        let baseline = match relative && result.baseline > 1 {
+            true => Some(resolve(result.baseline)?),
+            false => None,
+        };
+        Some(Ready { result, cluster, alone, own, baseline })
     }
-    let cluster = &published.clusters[&result.cluster];
-    let text = text(result, cluster, gpus, seconds, constants);
-    let scenario = ScenarioFile::parse(&result.series, text).ok()?.resolve(&[]).ok()?;
-    let outcome = sim::run(&scenario, 0, &Options::default());
-    let steps = &outcome.jobs.first()?.steps;
-    let (first, last) = (steps.first()?, steps.last()?);
-    Some((last.end - first.end) / (steps.len() - 1) as f64)
+
+    /// Returns the predicted value, in the quantity's unit.
+    pub(super) fn predict(&self, constants: &Constants) -> Option<f64> {
+        let step = self.step(self.own.as_deref(), constants)?;
+        self.value(step, self.step(self.baseline.as_deref(), constants)?)
+    }
+
+    /// Returns the logarithm of prediction over measurement.
+    pub(super) fn log_error(&self, constants: &Constants) -> Option<f64> {
+        Some((self.predict(constants)? / self.result.measured).ln())
+    }
+
+    /// Returns the part of an interval in which runs do not scale better than linearly.
+    pub(super) fn possible(&self, [low, high]: [f64; 2]) -> [f64; 2] {
+        let Some(linear) = self.value(self.alone, self.alone) else { return [low, high] };
+        match self.result.quantity {
+            Quantity::Throughput | Quantity::Efficiency => [low, high.min(linear * BEYOND_LINEAR)],
+            Quantity::StepGrowth | Quantity::EpochTime => [low.max(linear / BEYOND_LINEAR), high],
+        }
+    }
+
+    /// Returns the quantity's value for these step times of the run and of its baseline [s].
+    fn value(&self, step: f64, baseline: f64) -> Option<f64> {
+        let result = self.result;
+        let throughput = f64::from(result.gpus * result.batch) / step;
+        Some(match result.quantity {
+            Quantity::Throughput => throughput,
+            Quantity::Efficiency => baseline / step,
+            Quantity::StepGrowth => step / baseline,
+            Quantity::EpochTime => result.samples? as f64 / throughput,
+        })
+    }
+
+    /// Returns the simulated step time [s].
+    fn step(&self, scenario: Option<&Scenario>, constants: &Constants) -> Option<f64> {
+        let Some(scenario) = scenario else { return Some(self.alone) };
+        let mut scenario = scenario.clone();
+        constants.set(&mut scenario, beyond(self.cluster))?;
+        let outcome = sim::run(&scenario, 0, &Options::default());
+        let steps = &outcome.jobs.first()?.steps;
+        let (first, last) = (steps.first()?, steps.last()?);
+        Some((last.end - first.end) / (steps.len() - 1) as f64)
+    }
 }

@@ -1,5 +1,6 @@
 //! Tests that the repository's results are consistent, and that files with errors are refused.
 
+use super::predict::Ready;
 use super::*;
 
 fn own() -> Published {
@@ -173,10 +174,10 @@ fn errors_in_a_scaling_results_file_are_reported_with_line_and_remedy() {
 }
 
 #[test]
-fn bandwidths_fitted_far_below_link_speed_apply_only_to_the_fitted_dnn() {
+fn rates_fitted_far_below_link_speed_are_reported_as_absorbing_something_else() {
     // System: DLPerf's V100 nodes, with a fitted 1.04 GB/s across nodes over a link of 12.5 GB/s, so that the link does not
-    // explain the rate. Expectation: the rate is reported as absorbed, and so are those of other sites; the fit is used for
-    // ResNet-50, which it was fitted on, while other models get the rate of the link.
+    // explain the rate. Expectation: the rate is reported as absorbed, and so are those of other sites; the fits serve all
+    // models.
     let published = own();
     let fitted = fit(&published);
     let of = |site: &str, transport: &str| &fitted[&(site.to_owned(), transport.to_owned())];
@@ -184,7 +185,7 @@ fn bandwidths_fitted_far_below_link_speed_apply_only_to_the_fitted_dnn() {
     let [rate] = dlperf.absorbed[..] else { panic!("{dlperf:?}") };
     assert_eq!((rate.limit, rate.sold), (Limit::Across, 12.5e9));
     assert!((11.0..13.0).contains(&rate.factor()), "{rate:?}");
-    assert!(dlperf.holds_for("resnet50") && !dlperf.holds_for("vgg16"));
+    assert!(fitted.values().all(|fit| fit.serves("resnet50") && fit.serves("vgg16")));
     // The time of a tensor is no rate of a link; a rate within a factor of two of the link's rate is explained by the link.
     assert!(of("horovod", "nccl-rdma").absorbed.is_empty());
     let mpi = of("horovod", "mpi-rdma");
@@ -202,15 +203,213 @@ fn bandwidths_fitted_far_below_link_speed_apply_only_to_the_fitted_dnn() {
     };
     assert!(near("dlperf", "nccl", 6.5e9).is_empty() && near("dlperf", "nccl", 99e9).is_empty());
     assert_eq!(near("dlperf", "nccl", 6.0e9).len(), 1);
-    for one in compare(&published, &fitted) {
-        let site = &published.clusters[&one.result.cluster].site;
-        let fit = fitted.get(&(site.clone(), one.result.transport.clone()));
-        let withheld = fit.is_some_and(|fit| !fit.holds_for(&one.result.model));
-        assert_eq!(one.withheld, withheld, "{:?}", one.result);
-        if withheld {
-            let bare = predict(&published, one.result, &Constants::of_kind(&one.result.transport));
-            assert_eq!(bare, Some(one.predicted), "{:?}", one.result);
-            assert_eq!(one.result.role(), Role::HeldOut);
+    // With the transport of AlexNet, which only VGG-16 was fitted on, as with any other.
+    for one in compare(&published, &fitted, &transfers(&published)) {
+        let fit = fitted.get(&published.group(one.result));
+        assert_eq!(one.rates == Rates::Fitted, fit.is_some(), "{:?}", one.result);
+        assert!(one.interval90.is_some(), "{:?}", one.result);
+    }
+}
+
+#[test]
+fn costs_set_in_a_resolved_scenario_predict_what_its_text_does() {
+    let published = own();
+    let mut two_groups = 0;
+    for (index, result) in published.results.iter().enumerate() {
+        let (Some(ready), true) = (Ready::new(&published, result), result.gpus > 1) else {
+            continue;
+        };
+        let at = index as f64;
+        let constants = Constants {
+            latency: 1e-6 * (1.0 + at),
+            inside: 1e9 + 1e7 * at,
+            across: 4e8 + 1e7 * at,
+            between: 2e9 + 1e7 * at,
+            per_tensor: 3e-6 * at,
+        };
+        let text = scenario(&published, result, &constants).expect("a scenario");
+        let read =
+            crate::scenario::ScenarioFile::parse("x", text).and_then(|file| file.resolve(&[]));
+        let outcome = crate::sim::run(&read.expect("right"), 0, &crate::sim::Options::default());
+        let steps = &outcome.jobs[0].steps;
+        let step = (steps[2].end - steps[0].end) / 2.0;
+        if result.quantity == Quantity::Throughput {
+            let predicted = ready.predict(&constants).expect("a prediction");
+            let throughput = f64::from(result.gpus * result.batch) / step;
+            assert_eq!(predicted, throughput, "{} {}", result.series, result.gpus);
+            two_groups += usize::from(published.clusters[&result.cluster].switch.is_some());
         }
     }
+    assert!(two_groups > 10);
+}
+
+/// Results of four models on 8 and 16 GPUs of one site, all but those of the last one marked for fits.
+const FOUR: [&str; 4] = ["inceptionv3", "resnet101", "vgg16", "resnet50"];
+/// Rate of the network of these models' nodes [B/s].
+const LINE: f64 = 3.125e9;
+
+/// Returns results of the models `names` that `truth` gives, from the model's number, the result's number of GPUs and its value at
+/// other costs.
+fn planted(names: &[&str], truth: impl Fn(usize, &dyn Fn(&Constants) -> f64) -> f64) -> Published {
+    let series = |name: &str| {
+        let fit = if name == FOUR[3] { "" } else { ", fit = true" };
+        format!(
+            "[[series]]\nname = \"{name}\"\ncluster = \"c\"\nmodel = \"{name}\"\nprecision = \"fp32\"\nbatch = 64\n\
+             data = \"synthetic\"\ntransport = \"nccl-tcp\"\nframework = \"f\"\nquantity = \"throughput\"\n\
+             unit = \"samples/s\"\nsource = \"somebody\"\nurl = \"https://example.org\"\nprovenance = \"primary\"\n\
+             verified = true\nresults = [{{ gpus = 1, measured = 600 }}, {{ gpus = 8, measured = 1{fit} }}, \
+             {{ gpus = 16, measured = 1{fit} }}]\n"
+        )
+    };
+    let cluster = "[cluster.c]\nabout = \"c\"\ngpu = \"v100-pcie\"\ngpus_per_node = 4\ninside = \"pcie3-x16\"\n\
+                   network = \"nic-25g\"\n";
+    let text: String = names.iter().map(|name| series(name)).collect();
+    let mut all = Published::parse("planted", &format!("{cluster}{text}")).expect("results");
+    let before = all.clone();
+    for result in all.results.iter_mut().filter(|result| result.gpus > 1) {
+        let at = |costs: &Constants| predict(&before, result, costs).expect("a prediction");
+        let model = FOUR.iter().position(|name| *name == result.model).expect("a model");
+        result.measured = truth(model, &at);
+    }
+    all
+}
+
+/// Results that a rate of 30 % of the line explains.
+fn of_a_rate(names: &[&str]) -> Published {
+    let slow = Constants { across: 0.3 * LINE, ..Constants::of_kind("nccl-tcp") };
+    planted(names, |_, at| at(&slow))
+}
+
+/// Results at the line's rate, of models that are slower for reasons of their own: most so the one that sends least.
+fn of_own_costs(names: &[&str]) -> Published {
+    planted(names, |model, at| at(&Constants::of_kind("nccl-tcp")) * [0.5, 0.95, 1.0, 1.0][model])
+}
+
+#[test]
+fn models_that_share_an_effective_rate_predict_each_other() {
+    // System: three models of which a rate of 30 % of the line is true. Expectation: each model is predicted from the others with
+    // their rate; the nominal rate is far off. The fit to all serves a fourth model.
+    let three = of_a_rate(&FOUR[..3]);
+    let all = left_out(&three);
+    assert_eq!(all.len(), 3);
+    for of in all {
+        assert_eq!(of.among_others.better, Rates::Fitted, "{of:?}");
+        assert_eq!((of.among_others.models, of.results.len()), (2, 2));
+        for one in &of.results {
+            assert_eq!(one.predicted, one.fitted);
+            assert!((one.predicted / one.result.measured - 1.0).abs() < 0.02, "{one:?}");
+            assert!(one.nominal / one.result.measured > 1.1, "{one:?}");
+        }
+    }
+    let four = of_a_rate(&FOUR);
+    let fitted = fit(&four);
+    let fit = fitted.values().next().expect("a fit");
+    assert!((fit.constants.across / LINE - 0.3).abs() < 0.01, "{fit:?}");
+    assert!(fit.serves(FOUR[3]) && !fit.models.contains(FOUR[3]));
+    for one in compare(&four, &fitted, &transfers(&four)) {
+        assert!(one.relative_error().abs() < 0.02 && one.rates == Rates::Fitted, "{one:?}");
+    }
+}
+
+#[test]
+fn models_with_costs_of_their_own_choose_nominal_rates() {
+    let three = of_own_costs(&FOUR[..3]);
+    for of in left_out(&three) {
+        assert_eq!(of.among_others.better, Rates::Nominal, "{of:?}");
+        assert!(of.results.iter().all(|one| one.predicted == one.nominal));
+    }
+    // A fit to the three is used for these only.
+    let four = of_own_costs(&FOUR);
+    let fitted = fit(&four);
+    let fit = fitted.values().next().expect("a fit");
+    assert_eq!(fit.others, Rates::Nominal);
+    for one in compare(&four, &fitted, &transfers(&four)) {
+        let of_fit = one.result.model != FOUR[3];
+        assert_eq!(one.rates == Rates::Fitted, of_fit, "{one:?}");
+        assert!(of_fit || one.relative_error().abs() < 1e-9, "{one:?}");
+    }
+    // Fits to two models leave no choice.
+    let two = of_own_costs(&[FOUR[0], FOUR[1], FOUR[3]]);
+    assert!(super::fit(&two).values().all(|fit| fit.others == Rates::Fitted));
+}
+
+#[test]
+fn a_model_that_is_left_out_does_not_influence_its_prediction() {
+    let before = of_a_rate(&FOUR);
+    let mut after = before.clone();
+    for result in after.results.iter_mut().filter(|of| of.model == FOUR[3] && of.gpus > 1) {
+        result.measured *= 0.3;
+    }
+    let said = |all: &Published, model: &str| {
+        let left_out = left_out(all);
+        let of = left_out.iter().find(|of| of.model == model).expect("the model");
+        let results = of.results.iter();
+        let results: Vec<_> =
+            results.map(|one| (one.fitted, one.predicted, one.interval90)).collect();
+        (of.among_others.clone(), results)
+    };
+    assert_eq!(said(&before, FOUR[3]), said(&after, FOUR[3]));
+    assert_ne!(said(&before, FOUR[0]), said(&after, FOUR[0]));
+    let intervals = |all: &Published| -> Vec<_> {
+        let compared = compare(all, &fit(all), &transfers(all));
+        let of = compared.iter().filter(|one| one.result.role() == Role::HeldOut);
+        of.map(|one| (one.predicted, one.interval90)).collect()
+    };
+    assert_eq!(intervals(&before), intervals(&after));
+    assert_eq!(intervals(&before).len(), 2);
+}
+
+#[test]
+fn fits_and_transfer_errors_do_not_depend_on_the_number_of_threads() {
+    let published = of_own_costs(&FOUR);
+    let [one, four] = [1, 4].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        pool.install(|| {
+            let (fitted, transfers) = (fit(&published), transfers(&published));
+            let compared = compare(&published, &fitted, &transfers);
+            format!("{fitted:?} {transfers:?} {compared:?} {:?}", left_out(&published))
+        })
+    });
+    assert_eq!(one, four);
+}
+
+#[test]
+fn intervals_hold_the_residual_and_the_transfer_error() {
+    // Student's 95 % quantile at 4 degrees of freedom is 2.132.
+    let near = |[low, high]: [f64; 2], expected: [f64; 2]| {
+        assert!((low / expected[0] - 1.0).abs() < 1e-3, "{low}");
+        assert!((high / expected[1] - 1.0).abs() < 1e-3, "{high}");
+    };
+    let spread = Spread { square: 0.01, freedom: 4.0 };
+    near(spread.interval90(100.0), [80.80, 123.76]);
+    let both = spread.and(Some(Spread { square: 0.03, freedom: 9.0 }));
+    assert_eq!((both.root(), both.freedom), (0.2, 4.0));
+    // Two transports over several nodes and one within a node; of the first, "a" is predicted.
+    let errors = |fitted: f64, models: usize| Errors {
+        fitted,
+        nominal: 4.0 * fitted,
+        better: Rates::Fitted,
+        models,
+    };
+    let transfer = |spans_nodes, all: &[(&str, Errors)]| Transfer {
+        spans_nodes,
+        without: all.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect(),
+    };
+    let group = |name: &str| (name.to_owned(), "nccl".to_owned());
+    let transfers = Transfers::from([
+        (group("x"), transfer(true, &[("a", errors(0.01, 2)), ("b", errors(0.03, 2))])),
+        (group("y"), transfer(true, &[("b", errors(0.05, 3)), ("c", errors(0.07, 3))])),
+        (group("z"), transfer(false, &[("a", errors(0.5, 2))])),
+    ]);
+    let of = |name: &str, spans, model: Option<&str>, rates| {
+        let of = transferred(&group(name), spans, model, rates, &transfers).expect("errors");
+        (of.spread.square, of.spread.freedom, of.pooled)
+    };
+    assert_eq!(of("x", true, Some("a"), Rates::Fitted), (0.01, 2.0, false));
+    assert_eq!(of("x", true, Some("a"), Rates::Nominal), (0.04, 2.0, false));
+    assert_eq!(of("x", true, None, Rates::Fitted), (0.02, 2.0, false));
+    // Of other transports that span nodes: "a" has no influence on 0.01 of x, and 0.06 is the mean of y.
+    assert_eq!(of("w", true, Some("a"), Rates::Fitted), (0.035, 5.0, true));
+    assert_eq!(of("w", false, Some("a"), Rates::Fitted), (0.5, 2.0, true));
+    assert!(transferred(&group("w"), true, None, Rates::Fitted, &Transfers::new()).is_none());
 }

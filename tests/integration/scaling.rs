@@ -2,14 +2,14 @@
 //! catalogue or one fitted rate.
 
 use super::support::{Place, forebay};
-use forebay::published::{Compared, Published, Role, SCALING, compare, fit};
+use forebay::published::{Compared, Published, Role, SCALING, compare, coverage, fit, transfers};
 use std::sync::LazyLock;
 
 /// The repository's results, and what they are compared with; the fits take seconds, so tests share them.
 static PUBLISHED: LazyLock<Published> =
     LazyLock::new(|| Published::parse("scaling.toml", SCALING).expect("the repository's"));
 pub(crate) static COMPARED: LazyLock<Vec<Compared<'static>>> =
-    LazyLock::new(|| compare(&PUBLISHED, &fit(&PUBLISHED)));
+    LazyLock::new(|| compare(&PUBLISHED, &fit(&PUBLISHED), &transfers(&PUBLISHED)));
 
 fn mean(compared: &[Compared<'_>], of: impl Fn(&Compared<'_>) -> bool) -> f64 {
     let errors: Vec<f64> =
@@ -34,6 +34,10 @@ fn mean_error_of_predicted_held_out_scaling_results_is_at_most_16_percent() {
         });
         assert!(error <= 0.08, "{transport}: {error}");
     }
+    let azure = mean(compared, |one| {
+        held_out(one) && PUBLISHED.clusters[&one.result.cluster].site == "azure"
+    });
+    assert!(azure <= 0.045, "{azure}");
     // The talk's headline: one cluster, two precisions and batches.
     for one in compared.iter().filter(|one| one.result.series.starts_with("azure-headline")) {
         assert!(
@@ -43,13 +47,13 @@ fn mean_error_of_predicted_held_out_scaling_results_is_at_most_16_percent() {
             one.relative_error()
         );
     }
-    // Where a fit includes effects other than the link, other models are predicted without it, with larger
-    // errors.
-    let held_out = |one: &Compared<'_>| held_out(one) && !one.withheld;
     let others = mean(compared, |one| held_out(one) && !one.result.cluster.starts_with("azure"));
-    assert!(others <= 0.10, "{others}");
-    let withheld = compared.iter().filter(|one| one.withheld).count();
-    assert_eq!(withheld, 9, "AlexNet over NCCL 1, Inception and VGG over Horovod's MPI");
+    assert!(others <= 0.07, "{others}");
+    // Models that the fits of Horovod's MPI did not use: the link alone is wrong by a factor of 3.3 for VGG-16.
+    let mpi = mean(compared, |one| {
+        held_out(one) && one.result.transport.starts_with("mpi-") && one.result.cluster == "horovod"
+    });
+    assert!(mpi <= 0.08, "{mpi}");
     // TensorFlow's DGX-1, DLPerf, NVIDIA's MXNet, Horovod on 512 GPUs and Goyal: at most one fitted constant
     // for each cluster.
     let named = ["tensorflow-dgx1-", "dlperf-", "mxnet-", "horovod-512-", "goyal-"];
@@ -137,34 +141,84 @@ pub(super) fn of_clusters(names: &[&str]) -> String {
 }
 
 #[test]
-fn a_fitted_bandwidth_below_the_nominal_link_bandwidth_is_reported() {
-    // System: the repository's results of DLPerf's cluster and of a DGX-1. Expectation: DLPerf's fit is used for ResNet-50, the
-    // DGX-1's is not for AlexNet.
+fn nine_of_ten_held_out_scaling_results_lie_in_their_intervals() {
+    let coverage = coverage(&COMPARED).expect("held-out results");
+    assert_eq!((coverage.results, coverage.sources), (114, 8));
+    assert!((0.85..=0.97).contains(&coverage.of_results), "{coverage:?}");
+    assert!((0.85..=0.97).contains(&coverage.of_sources), "{coverage:?}");
+}
+
+#[test]
+fn what_fits_absorb_and_how_far_they_are_off_other_models_is_reported() {
+    // System: the repository's results of DLPerf's cluster, of Horovod's and of a DGX-1. Expectation: DLPerf's fit absorbs
+    // something; Horovod's has three models, and the DGX-1's, of which AlexNet is predicted from VGG-16's fit, takes the error of
+    // others.
     let place = Place::new();
-    place.write("two.toml", &of_clusters(&["dlperf", "dgx1-p100-nccl1"]));
+    place.write("three.toml", &of_clusters(&["dlperf", "dgx1-p100-nccl1", "horovod"]));
     let print = |arguments: &[&str]| {
         let mut command = place.forebay(arguments);
         let output = command.env("COLUMNS", "200").assert().success().get_output().stdout.clone();
         String::from_utf8(output).expect("text")
     };
-    let text = print(&["published", "two.toml"]);
-    let dlperf = text.split("Fitted, nccl of dlperf").nth(1).expect("a fit");
-    let said: Vec<&str> = dlperf.lines().skip(1).take(4).flat_map(str::split_whitespace).collect();
-    let said = said.join(" ");
-    assert!(said.contains("absorbs something else"), "{said}");
+    let text = print(&["published", "three.toml"]);
+    let said = |fit: &str| {
+        let of = text.split(&format!("Fitted, {fit}:")).nth(1).expect("a fit");
+        let of = of.split("Fitted,").next().unwrap_or_default();
+        of.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let dlperf = said("nccl of dlperf");
     assert!(
-        said.contains("across the link is sold at 12.5 GB/s") && said.contains("resnet50 only"),
-        "{said}"
+        dlperf.contains("absorbs something else than links: across the link is sold at 12.5 GB/s")
     );
-    assert!(text.contains("held out, fit not used"), "{text}");
-    let json = print(&["published", "two.toml", "--format", "json"]);
+    assert!(dlperf.contains("Off resnet50 by 6.8 %."), "{dlperf}");
+    assert!(said("nccl of dgx1-p100-nccl1").contains("from other transports"), "{text}");
+    assert!(said("mpi-tcp of horovod").contains("(each model left out)"), "{text}");
+    assert!(text.contains("lie in their 90 % intervals"), "{text}");
+    let json = print(&["published", "three.toml", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let fits = json["fitted"].as_array().expect("fits");
     let of = |site: &str| fits.iter().find(|fit| fit["site"] == site).expect("a fit");
     assert_eq!(of("dlperf")["absorbs_something_else"], true);
     assert_eq!(of("dlperf")["models"], serde_json::json!(["resnet50"]));
     assert_eq!(of("dlperf")["absorbed"][0]["sold"], 12.5e9);
-    let results = json["results"].as_array().expect("results");
-    assert!(results.iter().any(|one| one["fit_withheld"] == true));
-    assert!(results.iter().any(|one| one["fit_withheld"] == false));
+    assert_eq!(of("dlperf")["transfer_error"]["from_other_transports"], true);
+    assert_eq!(of("horovod")["transfer_error"]["models_left_out"], 2.0);
+    assert_eq!(of("horovod")["rates_of_other_models"], "fitted");
+    for one in json["results"].as_array().expect("results") {
+        assert_eq!(one["rates"], "fitted");
+        let end = |index: usize| one["interval90"][index].as_f64().expect("an end");
+        let predicted = one["predicted"].as_f64().expect("a value");
+        assert!(end(0) < predicted && predicted < end(1), "{one}");
+    }
+}
+
+#[test]
+fn the_table_of_transfer_predicts_each_model_from_the_others() {
+    let place = Place::new();
+    place.write("one.toml", &of_clusters(&["horovod"]));
+    place.write("none.toml", &of_clusters(&["dlperf"]));
+    let run = |arguments: &[&str]| {
+        let all = [&["published", "--table", "transfer"], arguments].concat();
+        let mut command = place.forebay(&all);
+        command.env("COLUMNS", "120").output().expect("runs")
+    };
+    let print = |arguments: &[&str]| String::from_utf8(run(arguments).stdout).expect("text");
+    let text = print(&["one.toml"]);
+    let row = text.lines().find(|line| line.contains("horovod mpi-rdma") && line.contains("vgg16"));
+    let row: Vec<&str> = row.expect("a row").split_whitespace().collect();
+    // The model, one result, and the rates that the others chose: with the links alone it is 3.3 times too fast.
+    assert_eq!(row[3..6], ["vgg16", "1", "fitted"], "{text}");
+    assert_eq!(row[10], "232.4", "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&print(&["one.toml", "--format", "json"])).expect("JSON");
+    let all = json["left_out"].as_array().expect("models");
+    assert_eq!(all.len(), 12);
+    let chosen = all.iter().filter(|of| of["rates"] == "nominal").count();
+    assert_eq!(chosen, 4, "over NCCL, Inception and ResNet from others");
+    assert!(print(&["none.toml"]).contains("No transport has results of three models"));
+    for option in [["--figure", "a.svg"], ["--scenario", "horovod-vgg16-mpi-tcp:16"]] {
+        let refused = run(&option);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("leave out `--table transfer`"));
+    }
 }
