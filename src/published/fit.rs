@@ -16,9 +16,10 @@ const START: [f64; 4] = [50e-6, 1e9, 1e9, 50e-6];
 /// Start of the search if only a rate is fitted [B/s]; [`TENSOR`] is the start if only the time of a tensor is fitted [s].
 const RATE: f64 = 4e9;
 const TENSOR: f64 = 100e-6;
-/// Factor by which the search first multiplies and divides each constant. The search ends when the factor has fallen to [`LAST`].
-const FIRST: f64 = 4.0;
-const LAST: f64 = 1.02;
+/// Steps of the search's grid in a factor of two: constants are fitted to 2 %.
+const PARTS: f64 = 32.0;
+/// Steps by which the search first goes up and down with each constant: a factor of four.
+const FIRST: i32 = 64;
 
 /// Which rates of a transport a prediction takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,25 +200,32 @@ fn rate(published: &Published, rows: &[&Ready<'_>]) -> Constants {
 }
 
 /// Returns the values that minimize `loss`, by a pattern search that multiplies and divides each value by a factor.
+///
+/// All values lie on the grid `start · 2^(n ÷ PARTS)`: searches for similar results then try the same values, whose predictions are
+/// kept.
 fn search<const N: usize>(start: [f64; N], loss: impl Fn(&[f64; N]) -> f64) -> [f64; N] {
-    let (mut at, mut least, mut factor) = (start, loss(&start), FIRST);
-    while factor > LAST {
+    let values = |at: &[i32; N]| {
+        std::array::from_fn(|index| start[index] * (f64::from(at[index]) / PARTS).exp2())
+    };
+    let (mut at, mut width) = ([0; N], FIRST);
+    let mut least = loss(&values(&at));
+    while width > 0 {
         let mut better = false;
         for index in 0..N {
-            for by in [factor, 1.0 / factor] {
+            for by in [width, -width] {
                 let mut tried = at;
-                tried[index] *= by;
-                let found = loss(&tried);
+                tried[index] += by;
+                let found = loss(&values(&tried));
                 if found < least {
                     (at, least, better) = (tried, found, true);
                 }
             }
         }
         if !better {
-            factor = factor.sqrt();
+            width /= 2;
         }
     }
-    at
+    values(&at)
 }
 
 /// Returns the mean square of the logarithm of prediction over measurement.

@@ -9,6 +9,8 @@ use super::{Cluster, Published, PublishedResult, Quantity};
 use crate::scenario::{Origins, Scenario, ScenarioFile};
 use crate::sim::{self, Options};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 /// A published result beside its prediction.
 #[derive(Debug, Clone)]
@@ -118,6 +120,8 @@ pub(super) struct Ready<'p> {
     own: Option<Box<Scenario>>,
     /// `None` on one GPU, and where the quantity is not relative.
     baseline: Option<Box<Scenario>>,
+    /// Predictions by the bits of the costs: fits to nearly the same results try nearly the same costs.
+    known: Mutex<BTreeMap<[u64; 5], Option<f64>>>,
 }
 
 impl<'p> Ready<'p> {
@@ -138,11 +142,24 @@ impl<'p> Ready<'p> {
             true => Some(resolve(result.baseline)?),
             false => None,
         };
-        Some(Ready { result, cluster, alone, own, baseline })
+        Some(Ready { result, cluster, alone, own, baseline, known: Mutex::default() })
     }
 
     /// Returns the predicted value, in the quantity's unit.
     pub(super) fn predict(&self, constants: &Constants) -> Option<f64> {
+        let Constants { latency, inside, across, between, per_tensor } = *constants;
+        let bits = [latency, inside, across, between, per_tensor].map(f64::to_bits);
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known().get(&bits) {
+            return *known;
+        }
+        // Without the lock: other threads may simulate the same costs meanwhile, with the same outcome.
+        let predicted = self.simulate(constants);
+        known().insert(bits, predicted);
+        predicted
+    }
+
+    fn simulate(&self, constants: &Constants) -> Option<f64> {
         let step = self.step(self.own.as_deref(), constants)?;
         self.value(step, self.step(self.baseline.as_deref(), constants)?)
     }
