@@ -54,7 +54,7 @@
 //! | [`law`] | model | formulas whose parameters are fitted to measurements and that simulations evaluate | |
 //! | [`measurement`] | calibrate | raw samples of a probe | |
 //! | [`profile`] | scenario | fitted parameters of a machine, with their intervals | `input`, `law` |
-//! | [`published`] | | published measurements of clusters and storages, compared with predictions | `catalogue`, `import`, `report`, `scenario`, `sim`, `stats` |
+//! | [`published`] | | published measurements of clusters and storages, compared with predictions | `catalogue`, `ranges`, `import`, `report`, `scenario`, `sim`, `stats` |
 //! | [`fit`] | calibrate | fitting parameters to raw samples | `law`, `measurement`, `profile`, `random`, `stats` |
 //! | [`metrics`] | metrics | what simulated and live runs record: hand-over of batches, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
 //! | [`live_queue`] | live-queue | the bounded buffers between loaders and trainers of live runs, with their threads | `engine`, `metrics`, `report`, `scenario` |

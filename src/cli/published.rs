@@ -24,6 +24,9 @@ alone. A file of your own has the form of calibrate/published/scaling.toml.
 --table transfer leaves out each model of a transport in turn and predicts it from the others, wherever a site has \
 results of three models; whether with fitted or nominal rates, the other models choose.
 
+--table ranges predicts results from data sheets, over what publications reached of the lines' rates, and beside that with one \
+measurement of each transport; without a file it takes calibrate/published/data-sheet.toml too.
+
 --table storage compares official results of MLPerf Storage: the bandwidth of a storage is that of its own result with \
 most bytes per second, or of its price list; what ranks do beside computing comes from other submitters' systems. A file \
 of your own has the form of calibrate/published/mlperf.toml.")]
@@ -52,6 +55,8 @@ pub enum PublishedTable {
     Training,
     /// Models of training, each predicted from the other models of its transport
     Transfer,
+    /// Training on clusters of which only data sheets are known, over what publications reached
+    Ranges,
     /// Official results of MLPerf Storage
     Storage,
 }

@@ -33,6 +33,7 @@ mod profile_text;
 mod profile_trust;
 mod progress;
 mod published;
+mod published_ranges;
 mod published_storage;
 mod published_transfer;
 mod questions;

@@ -2,13 +2,17 @@
 
 use super::parity::{self, Dots};
 use super::paths::Paths;
-use super::{Failure, input, output, points, published_storage, published_transfer, run_figure};
+use super::published_ranges::Judged;
+use super::{
+    Failure, input, output, points, published_ranges, published_storage, published_transfer,
+    run_figure,
+};
 use crate::cli::{self, ReportFormat};
 use crate::input::shown;
 use crate::published::storage::{self, STORAGE, StorageResults};
 use crate::published::{
-    self, Absorbed, Compared, Fit, Fitted, Group, Limit, Published, PublishedResult, Quantity,
-    Rates, Role, SCALING, Transferred, Transfers, compare,
+    self, Absorbed, Compared, DATA_SHEET, Fit, Fitted, Group, Limit, Published, PublishedResult,
+    Quantity, Rates, Role, SCALING, Transferred, Transfers, compare,
 };
 use crate::report::format::{number, share, signed_share};
 use comfy_table::{Cell, CellAlignment, Table};
@@ -25,6 +29,7 @@ pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
     match wanted.table {
         cli::PublishedTable::Training => {}
         cli::PublishedTable::Transfer => return pool.install(|| of_transfer(wanted)),
+        cli::PublishedTable::Ranges => return pool.install(|| of_ranges(wanted)),
         cli::PublishedTable::Storage => return pool.install(|| of_storage(wanted)),
     }
     let published = read(wanted.file.as_deref())?;
@@ -61,17 +66,42 @@ impl Training<'_> {
     }
 }
 
-/// Predicts each model of a transport from the transport's other models.
-fn of_transfer(wanted: &cli::Published) -> Result<(), Failure> {
+/// Refuses options of other tables.
+fn has_table_only(wanted: &cli::Published, table: &str) -> Result<(), Failure> {
     for (given, option) in
         [(wanted.figure.is_some(), "--figure"), (wanted.scenario.is_some(), "--scenario")]
     {
         if given {
-            return Err(wrong(format!(
-                "{option} is of another table; leave out `--table transfer`"
-            )));
+            let what = format!("{option} is of another table; leave out `--table {table}`");
+            return Err(wrong(what));
         }
     }
+    Ok(())
+}
+
+/// Predicts results from data sheets, over what publications reached.
+fn of_ranges(wanted: &cli::Published) -> Result<(), Failure> {
+    has_table_only(wanted, "ranges")?;
+    let mut published = read(wanted.file.as_deref())?;
+    if wanted.file.is_none() {
+        let more = Published::parse("data-sheet.toml", DATA_SHEET).map_err(wrong)?;
+        published.clusters.extend(more.clusters);
+        published.results.extend(more.results);
+    }
+    let (fitted, transfers) = (published::fit(&published), published::transfers(&published));
+    let compared = compare(&published, &fitted, &transfers);
+    let all = Judged { over: published::over_ranges(&published), compared };
+    match wanted.format {
+        ReportFormat::Text => output::text(&published_ranges::text(&all)),
+        ReportFormat::Json => {
+            output::stdout(format!("{:#}\n", published_ranges::as_json(&all)).as_bytes())
+        }
+    }
+}
+
+/// Predicts each model of a transport from the transport's other models.
+fn of_transfer(wanted: &cli::Published) -> Result<(), Failure> {
+    has_table_only(wanted, "transfer")?;
     let published = read(wanted.file.as_deref())?;
     let left_out = published::left_out(&published);
     match wanted.format {

@@ -136,19 +136,26 @@ pub struct Coverage {
 /// Returns which share of the held-out results lie in their intervals; `None` if none has one.
 #[must_use]
 pub fn coverage(compared: &[Compared<'_>]) -> Option<Coverage> {
-    let mut sources: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for one in compared {
-        let judges = one.result.role() == Role::HeldOut && one.result.verified;
-        if let (true, Some(inside)) = (judges, one.is_inside()) {
-            sources.entry(&one.result.source).or_default().push(f64::from(u8::from(inside)));
+    let judges = |one: &&Compared<'_>| one.result.role() == Role::HeldOut && one.result.verified;
+    let held_out = compared.iter().filter(judges);
+    Coverage::of(held_out.filter_map(|one| Some((one.result.source.as_str(), one.is_inside()?))))
+}
+
+impl Coverage {
+    /// Returns the coverage of results, each with its source and whether it lies inside; `None` without any.
+    #[must_use]
+    pub fn of<'s>(results: impl Iterator<Item = (&'s str, bool)>) -> Option<Coverage> {
+        let mut sources: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (source, inside) in results {
+            sources.entry(source).or_default().push(f64::from(u8::from(inside)));
         }
+        let all: Vec<f64> = sources.values().flatten().copied().collect();
+        let each: Vec<f64> = sources.values().filter_map(|of| mean(of)).collect();
+        Some(Coverage {
+            results: all.len(),
+            of_results: mean(&all)?,
+            sources: each.len(),
+            of_sources: mean(&each)?,
+        })
     }
-    let all: Vec<f64> = sources.values().flatten().copied().collect();
-    let each: Vec<f64> = sources.values().filter_map(|of| mean(of)).collect();
-    Some(Coverage {
-        results: all.len(),
-        of_results: mean(&all)?,
-        sources: each.len(),
-        of_sources: mean(&each)?,
-    })
 }

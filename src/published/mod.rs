@@ -9,6 +9,7 @@ mod constants;
 mod file;
 mod fit;
 mod interval;
+mod over_ranges;
 mod predict;
 mod scenario;
 pub mod storage;
@@ -21,6 +22,7 @@ pub use constants::Constants;
 pub use file::PublishedError;
 pub use fit::{Fit, Fitted, Group, Rates, fit, fit_for};
 pub use interval::{Coverage, Spread, Transferred, coverage, residual, transferred};
+pub use over_ranges::{OverRanges, over_ranges};
 pub use predict::{Compared, compare, constants, predict, scenario};
 pub use transfer::{Errors, LeftOut, LeftOutResult, Transfer, Transfers, left_out, transfers};
 
@@ -29,6 +31,9 @@ use std::collections::BTreeMap;
 
 /// The results that the repository contains.
 pub const SCALING: &str = include_str!("../../calibrate/published/scaling.toml");
+
+/// Further results, on clusters of which only data sheets are known.
+pub const DATA_SHEET: &str = include_str!("../../calibrate/published/data-sheet.toml");
 
 /// All results of a file, with the clusters that they were measured on.
 #[derive(Debug, Clone, PartialEq)]

@@ -413,3 +413,51 @@ fn intervals_hold_the_residual_and_the_transfer_error() {
     assert_eq!(of("w", false, Some("a"), Rates::Fitted), (0.5, 2.0, true));
     assert!(transferred(&group("w"), true, None, Rates::Fitted, &Transfers::new()).is_none());
 }
+
+#[test]
+fn a_publication_has_no_part_in_the_ranges_and_intervals_that_it_is_judged_by() {
+    // System: the repository's results, and the same with one publication's measurements halved. Expectation: its own intervals stay, and those
+    // of others become wider. Of ranges, its own sources are left out: Salvaris is one of those for sockets.
+    let before = own();
+    let mut after = before.clone();
+    let is_halved = |of: &PublishedResult| of.source.starts_with("OneFlow") && of.gpus > 1;
+    after.results.iter_mut().filter(|of| is_halved(of)).for_each(|of| of.measured /= 2.0);
+    let (before, after) = (over_ranges(&before), over_ranges(&after));
+    let all: Vec<_> = before.iter().zip(&after).collect();
+    assert!(all.iter().any(|(one, _)| is_halved(one.result)));
+    for (one, other) in &all {
+        assert_eq!(one.draws, other.draws);
+        let [low, high] = [0, 1].map(|end| one.interval90[end] - other.interval90[end]);
+        match is_halved(one.result) {
+            true => assert_eq!((low, high), (0.0, 0.0), "{:?}", one.result),
+            false => assert!(low >= 0.0 && high <= 0.0, "{:?}", one.result),
+        }
+    }
+    let wider = all.iter().filter(|(one, other)| one.interval90 != other.interval90).count();
+    assert!(wider > 10, "{wider}");
+    let sockets = crate::ranges::all().iter().find(|range| range.name == "gradients-sockets");
+    let sockets = sockets.expect("a range");
+    let salvaris = |url: &str| url.contains("msalvaris/BatchAIHorovodBenchmark");
+    assert!(sockets.sources.iter().any(|of| salvaris(&of.url)));
+    assert_eq!(sockets.without(|of| salvaris(&of.url)).sources.len(), sockets.sources.len() - 1);
+}
+
+#[test]
+fn results_lie_outside_draws_by_how_much_faster_or_slower_they_are() {
+    let published = own();
+    let find = |quantity: Quantity| {
+        published.results.iter().find(|of| of.quantity == quantity).expect("a result")
+    };
+    let one = |result, measured: f64| {
+        let result = PublishedResult { measured, ..Clone::clone(result) };
+        let one =
+            OverRanges { result: &result, nominal: 2.0, draws: [1.0, 2.0], interval90: [1.0, 2.0] };
+        (one.is_drawn(), one.widened([0.5_f64.ln(), 1.25_f64.ln()]))
+    };
+    let near = |[a, b]: [f64; 2], [x, y]: [f64; 2]| (a - x).abs() < 1e-12 && (b - y).abs() < 1e-12;
+    let (throughput, time) = (find(Quantity::Throughput), find(Quantity::EpochTime));
+    assert!(one(throughput, 1.5).0 && !one(throughput, 0.9).0 && !one(time, 2.1).0);
+    // Twice as slow is half of the throughput, and twice the time.
+    assert!(near(one(throughput, 1.5).1, [0.5, 2.5]));
+    assert!(near(one(time, 1.5).1, [0.8, 4.0]));
+}

@@ -1,6 +1,7 @@
 //! Answers of a scenario over what publications reached.
 
 use super::nominal::{Nominal, changes, nominal};
+use super::reached::Reached;
 use super::words;
 use crate::random::{Permutation, Purpose, Streams};
 use crate::report::{self, Outcome, Report, RestsOn};
@@ -160,7 +161,8 @@ pub fn draws(question: Question<'_>) -> Option<Draws> {
     };
     let mut known = Vec::new();
     for place in ends {
-        let all: Vec<_> = numbers.iter().map(|number| (number, quantile(number, *place))).collect();
+        let all: Vec<_> =
+            numbers.iter().map(|number| (number, quantile(number.range, *place))).collect();
         let answer = question.over(&all, part)?;
         known.push((all, answer));
     }
@@ -170,7 +172,7 @@ pub fn draws(question: Question<'_>) -> Option<Draws> {
     }
     let orders = orders(question.scenario.run.seed, numbers.len());
     let one = |draw: usize| {
-        let drawn = of_draw(&numbers, &orders, draw);
+        let drawn = of_draw(&numbers, question.scenario.run.seed, draw);
         // With one number, the ends are draws.
         let same = known.iter().find(|(of, _)| *of == drawn);
         same.map_or_else(|| question.over(&drawn, part), |(_, answer)| Some(answer.clone()))
@@ -229,17 +231,20 @@ impl Draws {
 #[must_use]
 pub fn changes_of_draw(source: Source<'_>, scenario: &Scenario, draw: usize) -> Vec<Override> {
     let numbers = nominal(source, scenario);
-    changes(&of_draw(&numbers, &orders(scenario.run.seed, numbers.len()), draw))
+    changes(&of_draw(&numbers, scenario.run.seed, draw))
+}
+
+/// Returns what is reached in draw number `draw` of numbers with these ranges, below [`DRAWS`].
+#[must_use]
+pub fn reached_in_draw(ranges: &[&Reached], seed: u64, draw: usize) -> Vec<f64> {
+    let orders = orders(seed, ranges.len());
+    ranges.iter().zip(orders).map(|(range, order)| quantile(range, order[draw])).collect()
 }
 
 /// Returns the numbers with what is reached of them in a draw.
-fn of_draw<'n>(
-    numbers: &'n [Nominal],
-    orders: &[[usize; DRAWS]],
-    draw: usize,
-) -> Vec<(&'n Nominal, f64)> {
-    let each = numbers.iter().zip(orders);
-    each.map(|(number, order)| (number, quantile(number, order[draw]))).collect()
+fn of_draw(numbers: &[Nominal], seed: u64, draw: usize) -> Vec<(&Nominal, f64)> {
+    let ranges: Vec<&Reached> = numbers.iter().map(|number| number.range).collect();
+    numbers.iter().zip(reached_in_draw(&ranges, seed, draw)).collect()
 }
 
 /// Returns whether a step time differs by more than a fifth from another.
@@ -247,9 +252,9 @@ fn moves(step: f64, from: f64) -> bool {
     (step / from - 1.0).abs() > MOVES
 }
 
-/// Returns the amount of a number at place `place` among its values in the draws, from the smallest: twentieths of its distribution.
-fn quantile(number: &Nominal, place: usize) -> f64 {
-    number.range.quantile((place + 1) as f64 / (DRAWS + 1) as f64)
+/// Returns what is reached at place `place` among the values of the draws, from the smallest: twentieths of the distribution.
+fn quantile(range: &Reached, place: usize) -> f64 {
+    range.quantile((place + 1) as f64 / (DRAWS + 1) as f64)
 }
 
 /// Returns for each number the places of its values in the draws: each value occurs once, and the numbers' orders are independent
@@ -315,7 +320,7 @@ impl Effect {
 pub fn effects(question: Question<'_>) -> Vec<Effect> {
     let Some((_, part)) = question.base() else { return Vec::new() };
     let one = |number: Nominal| {
-        let at = |place: usize| question.over(&[(&number, quantile(&number, place))], part);
+        let at = |place: usize| question.over(&[(&number, quantile(number.range, place))], part);
         let (low, high) = (at(0)?, at(DRAWS - 1)?);
         Some(Effect { steps: [low.step, high.step], number })
     };

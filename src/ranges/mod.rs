@@ -9,6 +9,6 @@ mod nominal;
 mod reached;
 mod words;
 
-pub use draws::{DRAWS, Draws, Effect, Question, changes_of_draw, draws, effects};
+pub use draws::{DRAWS, Draws, Effect, Question, changes_of_draw, draws, effects, reached_in_draw};
 pub use nominal::{Nominal, changes, nominal};
 pub use reached::{RANGES, Reached, Source, Unit, all, table};

@@ -222,3 +222,31 @@ fn the_table_of_transfer_predicts_each_model_from_the_others() {
         assert!(String::from_utf8_lossy(&refused.stderr).contains("leave out `--table transfer`"));
     }
 }
+
+#[test]
+fn published_results_lie_in_ranges_made_without_their_publication() {
+    // System: all published results that take a line with a range, of 18 publications, from data sheets and the speed of one GPU. Expectation:
+    // at least 80 % lie in their 90 % intervals with each publication counted once, and one measurement of a transport narrows the range.
+    let run = |arguments: &[&str]| {
+        let all = [&["published", "--table", "ranges"], arguments].concat();
+        Place::new().forebay(&all).output().expect("runs")
+    };
+    let json: serde_json::Value =
+        serde_json::from_slice(&run(&["--format", "json"]).stdout).expect("JSON");
+    let covered = |what: &str, key: &str| json[what][key].as_f64().expect("a number");
+    assert!(covered("coverage", "of_sources") >= 0.8, "{}", json["coverage"]);
+    assert!(covered("coverage", "sources") >= 15.0 && covered("coverage", "results") >= 150.0);
+    // Lines alone explain little: most exchanges hide behind computing.
+    assert!(covered("coverage_of_draws", "of_sources") < 0.2, "{}", json["coverage_of_draws"]);
+    let text = String::from_utf8(run(&[]).stdout).expect("text");
+    let ends = |begin: &str| -> f64 {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let at = words.windows(2).position(|of| of.join(" ") == begin).expect("a sentence");
+        let found = words[at..].iter().skip_while(|of| **of != "ends").nth(1).expect("a ratio");
+        found.trim_end_matches('.').parse().expect("a number")
+    };
+    assert!(ends("With a") < ends("Draws and"), "{text}");
+    let refused = run(&["--figure", "a.svg"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("leave out `--table ranges`"));
+}

@@ -1,0 +1,176 @@
+//! `forebay published --table ranges`: results over what publications reached of the rates in data sheets.
+
+use super::published::{cells, table};
+use crate::published::{Compared, Coverage, OverRanges, PublishedResult, Role};
+use crate::report::format::{number, share, signed_share};
+use crate::stats::{mean, quantile};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Results over ranges, and all results with what was measured of each transport.
+pub(super) struct Judged<'p> {
+    pub(super) over: Vec<OverRanges<'p>>,
+    pub(super) compared: Vec<Compared<'p>>,
+}
+
+impl<'p> Judged<'p> {
+    /// Returns the results over ranges from which nothing was fitted, as predicted with what was measured.
+    fn measured(&self) -> impl Iterator<Item = &Compared<'p>> {
+        let is_one = |one: &&Compared<'p>| {
+            let judges = one.result.role() == Role::HeldOut;
+            judges && self.over.iter().any(|of| std::ptr::eq(of.result, one.result))
+        };
+        self.compared.iter().filter(is_one)
+    }
+}
+
+/// Results of a source and a transport.
+#[derive(Default)]
+struct Group<'j, 'p> {
+    over: Vec<&'j OverRanges<'p>>,
+    measured: Vec<&'j Compared<'p>>,
+}
+
+fn groups<'j, 'p>(all: &'j Judged<'p>) -> BTreeMap<[&'p str; 2], Group<'j, 'p>> {
+    let key = |of: &'p PublishedResult| [of.source.as_str(), of.transport.as_str()];
+    let mut groups: BTreeMap<[&str; 2], Group<'_, '_>> = BTreeMap::new();
+    for one in &all.over {
+        groups.entry(key(one.result)).or_default().over.push(one);
+    }
+    for one in all.measured() {
+        groups.entry(key(one.result)).or_default().measured.push(one);
+    }
+    groups
+}
+
+/// Returns the median ratio of the upper to the lower end of intervals.
+fn width(intervals: impl Iterator<Item = [f64; 2]>) -> Option<f64> {
+    let mut ratios: Vec<f64> = intervals.map(|[low, high]| high / low).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    quantile(&ratios, 0.5)
+}
+
+impl Group<'_, '_> {
+    fn width(&self) -> Option<f64> {
+        width(self.over.iter().map(|one| one.interval90))
+    }
+
+    fn width_if_measured(&self) -> Option<f64> {
+        width(self.measured.iter().filter_map(|one| one.interval90))
+    }
+
+    fn inside(&self) -> usize {
+        self.over.iter().filter(|one| one.is_inside()).count()
+    }
+
+    fn inside_if_measured(&self) -> usize {
+        self.measured.iter().filter(|one| one.is_inside() == Some(true)).count()
+    }
+
+    /// Returns the mean relative error at the rates of data sheets.
+    fn nominal(&self) -> f64 {
+        let errors = self.over.iter().map(|one| one.nominal / one.result.measured - 1.0);
+        mean(&errors.collect::<Vec<_>>()).unwrap_or(f64::NAN)
+    }
+}
+
+/// Coverage of results by draws, by draws and what other publications lie outside theirs, and with what was measured.
+fn coverage(all: &Judged<'_>) -> [Option<Coverage>; 3] {
+    let over = |is: &dyn Fn(&OverRanges<'_>) -> bool| {
+        Coverage::of(all.over.iter().map(|one| (one.result.source.as_str(), is(one))))
+    };
+    let measured = all.measured();
+    let measured = measured.filter_map(|one| Some((one.result.source.as_str(), one.is_inside()?)));
+    [over(&|one| one.is_drawn()), over(&|one| one.is_inside()), Coverage::of(measured)]
+}
+
+fn sentence(what: &str, of: Option<Coverage>, width: Option<f64>) -> String {
+    let (Some(of), Some(width)) = (of, width) else { return String::new() };
+    format!(
+        "{what}: {} of {} results inside, {} with each of {} sources counted once; median ratio of an interval's ends {}.\n",
+        share(of.of_results),
+        of.results,
+        share(of.of_sources),
+        of.sources,
+        number(width),
+    )
+}
+
+pub(super) fn text(all: &Judged<'_>) -> String {
+    let mut rows = table(&[
+        "source",
+        "transport",
+        "results",
+        "error",
+        "inside",
+        "ends",
+        "held out",
+        "inside",
+        "ends",
+    ]);
+    let ends = |of: Option<f64>| of.map_or_else(String::new, |of| format!("× {}", number(of)));
+    for ([source, transport], of) in groups(all) {
+        rows.add_row(cells(&[
+            source.to_owned(),
+            transport.to_owned(),
+            of.over.len().to_string(),
+            signed_share(of.nominal()),
+            of.inside().to_string(),
+            ends(of.width()),
+            of.measured.len().to_string(),
+            of.inside_if_measured().to_string(),
+            ends(of.width_if_measured()),
+        ]));
+    }
+    let [drawn, over, measured] = coverage(all);
+    let of_draws = width(all.over.iter().map(|one| one.draws));
+    let of_intervals = width(all.over.iter().map(|one| one.interval90));
+    let of_measured = width(all.measured().filter_map(|one| one.interval90));
+    format!(
+        "{rows}\n\n\
+         Each cluster is known by its data sheets and the speed of one GPU. A publication judges no range that it is a source of.\n\
+         results     that take a line with a range\n\
+         error       mean, at the rates of data sheets\n\
+         inside      results in their 90 % interval: the draws, as far widened as other publications' results lie outside theirs; \
+         then with the measured rate of the transport\n\
+         ends        median ratio of an interval's upper to its lower end\n\
+         held out    results from which no rate was taken\n\n{}{}{}",
+        sentence("Draws of what publications reached", drawn, of_draws),
+        sentence("Draws and what others lie outside", over, of_intervals),
+        sentence("With a measured rate of each transport", measured, of_measured),
+    )
+}
+
+pub(super) fn as_json(all: &Judged<'_>) -> serde_json::Value {
+    let result = |one: &OverRanges<'_>| {
+        json!({
+            "series": one.result.series, "gpus": one.result.gpus, "unit": one.result.quantity.unit(),
+            "measured": one.result.measured, "nominal": one.nominal, "draws": one.draws,
+            "interval90": one.interval90, "inside": one.is_inside(),
+        })
+    };
+    let group = |([source, transport], of): ([&str; 2], Group<'_, '_>)| {
+        json!({
+            "source": source, "transport": transport, "mean_error_if_nominal": of.nominal(),
+            "inside": of.inside(), "ratio_of_ends": of.width(),
+            "if_measured": {
+                "results": of.measured.len(), "inside": of.inside_if_measured(),
+                "ratio_of_ends": of.width_if_measured(),
+            },
+            "results": of.over.iter().map(|one| result(one)).collect::<Vec<_>>(),
+        })
+    };
+    let covered = |of: Option<Coverage>| {
+        of.map(|of| {
+            json!({
+                "results": of.results, "of_results": of.of_results, "sources": of.sources,
+                "of_sources": of.of_sources,
+            })
+        })
+    };
+    let [drawn, over, measured] = coverage(all).map(covered);
+    json!({
+        "coverage_of_draws": drawn, "coverage": over, "coverage_if_measured": measured,
+        "sources": groups(all).into_iter().map(group).collect::<Vec<_>>(),
+    })
+}
