@@ -50,7 +50,7 @@ struct Ranked {
     effects: Vec<Effect>,
 }
 
-/// Returns the ranked numbers of the scenario; `None` if none has a range, or if no job completes a step.
+/// Returns the ranked numbers of the scenario; `None` if none has a range.
 fn ranked(opened: &Opened, explain: &ExplainDefaults) -> Result<Option<Ranked>, Failure> {
     if ranges::nominal(opened.source(), &opened.resolve()?).is_empty() {
         return Ok(None);
@@ -60,9 +60,13 @@ fn ranked(opened: &Opened, explain: &ExplainDefaults) -> Result<Option<Ranked>, 
     let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
     let outcome = sim::run(&scenario, 0, &options).whole()?;
     let found = pool.install(|| rank(opened, &scenario, &outcome, &options));
-    match interrupt::raised() {
-        true => Err(Failure::Interrupted("nothing was ranked".into())),
-        false => Ok(found),
+    match (interrupt::raised(), found) {
+        (true, _) => Err(Failure::Interrupted("nothing was ranked".into())),
+        (false, None) => {
+            let what = "no job completes a step that counts, so nothing can be ranked";
+            Err(Failure::Input(format!("{what}; run longer, or list all defaults with `--all`")))
+        }
+        (false, found) => Ok(found),
     }
 }
 

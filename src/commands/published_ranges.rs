@@ -26,14 +26,14 @@ impl<'p> Judged<'p> {
 
 /// Results of a source and a transport.
 #[derive(Default)]
-struct Group<'j, 'p> {
+struct OfSource<'j, 'p> {
     over: Vec<&'j OverRanges<'p>>,
     measured: Vec<&'j Compared<'p>>,
 }
 
-fn groups<'j, 'p>(all: &'j Judged<'p>) -> BTreeMap<[&'p str; 2], Group<'j, 'p>> {
+fn groups<'j, 'p>(all: &'j Judged<'p>) -> BTreeMap<[&'p str; 2], OfSource<'j, 'p>> {
     let key = |of: &'p PublishedResult| [of.source.as_str(), of.transport.as_str()];
-    let mut groups: BTreeMap<[&str; 2], Group<'_, '_>> = BTreeMap::new();
+    let mut groups: BTreeMap<[&str; 2], OfSource<'_, '_>> = BTreeMap::new();
     for one in &all.over {
         groups.entry(key(one.result)).or_default().over.push(one);
     }
@@ -50,7 +50,7 @@ fn width(intervals: impl Iterator<Item = [f64; 2]>) -> Option<f64> {
     quantile(&ratios, 0.5)
 }
 
-impl Group<'_, '_> {
+impl OfSource<'_, '_> {
     fn width(&self) -> Option<f64> {
         width(self.over.iter().map(|one| one.interval90))
     }
@@ -67,10 +67,10 @@ impl Group<'_, '_> {
         self.measured.iter().filter(|one| one.is_inside() == Some(true)).count()
     }
 
-    /// Returns the mean relative error at the rates of data sheets.
+    /// Returns how much faster than measured runs are predicted at the rates of data sheets, mean of the relative errors.
     fn nominal(&self) -> f64 {
-        let errors = self.over.iter().map(|one| one.nominal / one.result.measured - 1.0);
-        mean(&errors.collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        let errors: Vec<f64> = self.over.iter().map(|one| one.speed_error()).collect();
+        mean(&errors).unwrap_or(f64::NAN)
     }
 }
 
@@ -87,7 +87,7 @@ fn coverage(all: &Judged<'_>) -> [Option<Coverage>; 3] {
 fn sentence(what: &str, of: Option<Coverage>, width: Option<f64>) -> String {
     let (Some(of), Some(width)) = (of, width) else { return String::new() };
     format!(
-        "{what}: {} of {} results inside, {} with each of {} sources counted once; median ratio of an interval's ends {}.\n",
+        "{what}: {} of {} results inside, {} with {} sources counted once each; median ratio of an interval's ends {}.\n",
         share(of.of_results),
         of.results,
         share(of.of_sources),
@@ -101,7 +101,7 @@ pub(super) fn text(all: &Judged<'_>) -> String {
         "source",
         "transport",
         "results",
-        "error",
+        "faster",
         "inside",
         "ends",
         "held out",
@@ -130,13 +130,13 @@ pub(super) fn text(all: &Judged<'_>) -> String {
         "{rows}\n\n\
          Each cluster is known by its data sheets and the speed of one GPU. A publication judges no range that it is a source of.\n\
          results     that take a line with a range\n\
-         error       mean, at the rates of data sheets\n\
+         faster      than measured, at the rates of data sheets: mean\n\
          inside      results in their 90 % interval: the draws, as far widened as other publications' results lie outside theirs; \
          then with the measured rate of the transport\n\
          ends        median ratio of an interval's upper to its lower end\n\
          held out    results from which no rate was taken\n\n{}{}{}",
         sentence("Draws of what publications reached", drawn, of_draws),
-        sentence("Draws and what others lie outside", over, of_intervals),
+        sentence("Draws, widened", over, of_intervals),
         sentence("With a measured rate of each transport", measured, of_measured),
     )
 }
@@ -149,7 +149,7 @@ pub(super) fn as_json(all: &Judged<'_>) -> serde_json::Value {
             "interval90": one.interval90, "inside": one.is_inside(),
         })
     };
-    let group = |([source, transport], of): ([&str; 2], Group<'_, '_>)| {
+    let group = |([source, transport], of): ([&str; 2], OfSource<'_, '_>)| {
         json!({
             "source": source, "transport": transport, "mean_error_if_nominal": of.nominal(),
             "inside": of.inside(), "ratio_of_ends": of.width(),

@@ -47,6 +47,11 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     let outcomes = simulate(&scenario, &pool, &options, quiet)?;
     let mut report = report::summarise(&scenario, &outcomes, begin.elapsed().as_secs_f64());
     let without_step = chosen.filter(|&job| !report::choose_job(&mut report, &scenario, job));
+    let draws = match assumes_ranges(run) {
+        true => draws(&opened, (&scenario, &outcomes, &report), &pool, &collectives),
+        false => None,
+    };
+    let over_ranges: Vec<Report> = draws.iter().flat_map(Draws::reports).cloned().collect();
     let watch = VerdictWatch::new(quiet || run.verdict == VerdictKind::Quick, interim(&report));
     let late = Arc::new(AtomicBool::new(false));
     if let Some(time) = run.verdict_time {
@@ -60,11 +65,6 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         (0..MACHINES).map(|run| uncertainty::drawn(profile, scenario.run.seed, run)).collect()
     };
     let drawn: Vec<Profile> = profile.as_ref().map(draw).unwrap_or_default();
-    let draws = match assumes_ranges(run) {
-        true => draws(&opened, (&scenario, &outcomes, &report), &pool, &collectives),
-        false => None,
-    };
-    let over_ranges: Vec<Report> = draws.iter().flat_map(Draws::reports).cloned().collect();
     let options = verdict::Options {
         quick,
         machines: Machines { drawn: &drawn, spread },

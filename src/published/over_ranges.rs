@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// Fewest sources of a range that leaves out those of the judged publication.
-const FEWEST: usize = 3;
+const FEWEST_SOURCES: usize = 3;
 
 /// Seed of the order in which draws take the shares of lines.
 const SEED: u64 = 1;
@@ -43,6 +43,17 @@ impl OverRanges<'_> {
         self.outside() == 0.0
     }
 
+    /// Returns how much faster the run is predicted at the rates of data sheets than it was, relative to what it was.
+    #[must_use]
+    pub fn speed_error(&self) -> f64 {
+        let (nominal, measured) = (self.nominal, self.result.measured);
+        if more_is_faster(self.result) {
+            nominal / measured - 1.0
+        } else {
+            measured / nominal - 1.0
+        }
+    }
+
     /// Returns by what logarithm the measured run is faster than the fastest draw, or, below 0, slower than the slowest; 0 between them.
     fn outside(&self) -> f64 {
         let ([low, high], measured) = (self.draws, self.result.measured);
@@ -66,7 +77,7 @@ fn more_is_faster(result: &PublishedResult) -> bool {
 
 /// A line whose rate has a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
+enum Link {
     Inside,
     Between,
     Across,
@@ -99,10 +110,7 @@ fn drawn(published: &Published) -> Vec<(Ready<'_>, OverRanges<'_>)> {
         let nominal = ready.predict(&Constants::of_kind(&result.transport))?;
         let over = |draw: usize| ready.predict(&constants(published, result, &lines, draw));
         let all = (0..DRAWS).map(over).collect::<Option<Vec<f64>>>()?;
-        let draws = [
-            all.iter().copied().fold(f64::INFINITY, f64::min),
-            all.iter().copied().fold(0.0, f64::max),
-        ];
+        let draws = ranges::ends(all.into_iter());
         Some((ready, OverRanges { result, nominal, draws, interval90: draws }))
     });
     found.collect::<Vec<_>>().into_iter().flatten().collect()
@@ -120,11 +128,12 @@ fn outside<'o>(results: impl Iterator<Item = &'o OverRanges<'o>>) -> [f64; 2] {
     };
     let mut all: Vec<(f64, f64)> = sources.values().flat_map(weigh).collect();
     all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    [0.05, 0.95].map(|at| weighted_quantile(&all, at).unwrap_or(0.0))
+    let at = |share| weighted_quantile(&all, share).unwrap_or(0.0);
+    [at(0.05).min(0.0), at(0.95).max(0.0)]
 }
 
 /// Returns the lines that gradients of a result take and the range of each.
-fn lines(published: &Published, result: &PublishedResult) -> Vec<(Line, Reached)> {
+fn lines(published: &Published, result: &PublishedResult) -> Vec<(Link, Reached)> {
     let cluster = &published.clusters[&result.cluster];
     let has = |names: &[&str]| names.iter().any(|name| result.transport.contains(name));
     // Gradients that are summed by CPUs take neither line between GPUs.
@@ -141,14 +150,14 @@ fn lines(published: &Published, result: &PublishedResult) -> Vec<(Line, Reached)
     let joins = cluster.gpus_per_node.min(result.gpus) > 1;
     let direct = cluster.switch.unwrap_or(u32::MAX);
     let all = [
-        (Line::Across, published.spans_nodes(result).then_some(across)),
-        (Line::Inside, (joins && !by_cpu).then(|| link(&cluster.inside))),
-        (Line::Between, cluster.between.as_deref().filter(|_| result.gpus > direct).map(link)),
+        (Link::Across, published.spans_nodes(result).then_some(across)),
+        (Link::Inside, (joins && !by_cpu).then(|| link(&cluster.inside))),
+        (Link::Between, cluster.between.as_deref().filter(|_| result.gpus > direct).map(link)),
     ];
     let range = |name: &str| {
         let found = ranges::all().iter().find(|range| range.name == name)?;
         let others = found.without(|source| publication(&source.url) == publication(&result.url));
-        (others.sources.len() >= FEWEST).then_some(others)
+        (others.sources.len() >= FEWEST_SOURCES).then_some(others)
     };
     all.into_iter().filter_map(|(line, name)| Some((line, range(name?)?))).collect()
 }
@@ -164,7 +173,7 @@ fn publication(url: &str) -> String {
 fn constants(
     published: &Published,
     result: &PublishedResult,
-    lines: &[(Line, Reached)],
+    lines: &[(Link, Reached)],
     draw: usize,
 ) -> Constants {
     let cluster = &published.clusters[&result.cluster];
@@ -172,9 +181,9 @@ fn constants(
     let mut constants = Constants::of_kind(&result.transport);
     for ((line, _), share) in lines.iter().zip(ranges::reached_in_draw(&ranges, SEED, draw)) {
         let (rate, of) = match line {
-            Line::Inside => (&mut constants.inside, Some(inside(cluster))),
-            Line::Between => (&mut constants.between, beyond(cluster)),
-            Line::Across => (&mut constants.across, network(cluster)),
+            Link::Inside => (&mut constants.inside, Some(inside(cluster))),
+            Link::Between => (&mut constants.between, beyond(cluster)),
+            Link::Across => (&mut constants.across, network(cluster)),
         };
         *rate = of.map_or(f64::INFINITY, |of| share * of);
     }

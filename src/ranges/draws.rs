@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub const DRAWS: usize = 19;
 
 /// Relative change of the step time below which an answer does not rest on nominal numbers.
-const MOVES: f64 = 0.2;
+const MOVED: f64 = 0.2;
 
 /// A draw may take this many times the events of the run.
 const MOST_TIMES: u64 = 2;
@@ -27,7 +27,7 @@ const PARTS: [usize; 3] = [8, 4, 2];
 const ALIKE: f64 = 0.02;
 
 /// Fewest measured steps of a draw that is shorter than the run.
-const FEWEST: usize = 10;
+const FEWEST_STEPS: usize = 10;
 
 /// Owner of the random order of a number's values; laws of profiles have smaller ones.
 const OWNER: u64 = 1 << 32;
@@ -47,7 +47,7 @@ pub struct Question<'a> {
     pub options: &'a sim::Options<'a>,
 }
 
-/// How fast a job is and what limits it, by what is waited for last.
+/// How fast a job is, and what most of its time goes into.
 #[derive(Debug, Clone)]
 struct Answer {
     /// Step time [s].
@@ -80,8 +80,11 @@ impl<'a> Question<'a> {
     fn answer(&self, scenario: &Scenario, outcome: Outcome) -> Option<Answer> {
         let mut report = report::summarise(scenario, &[outcome], 0.0);
         report::choose_job(&mut report, scenario, self.job);
-        let step = report.jobs.get(self.job)?.figures.step_time.mean?;
-        Some(Answer { step, limit: words::limit(report.bottleneck.as_ref()?), report })
+        let figures = &report.jobs.get(self.job)?.figures;
+        let step = figures.step_time.mean?;
+        let busy = figures.accelerator_utilisation.mean.unwrap_or(0.0);
+        let limit = words::limit(report.bottleneck.as_ref()?, busy);
+        Some(Answer { step, limit, report })
     }
 
     /// Returns the answer of the run, and the part of it that draws repeat: the shortest one that shows the same step time and the same
@@ -93,14 +96,17 @@ impl<'a> Question<'a> {
         let steps = copies.map(|of| of.steps.len()).min().unwrap_or(0);
         let warm_up = shown.warm_up_steps.ceil() as usize;
         let measured = steps.saturating_sub(warm_up);
-        let parts = PARTS.iter().map(|part| measured / part).filter(|of| *of >= FEWEST);
+        let parts = PARTS.iter().map(|part| measured / part).filter(|of| *of >= FEWEST_STEPS);
         let part = parts.map(|of| Part { steps: warm_up + of, warm_up }).find_map(|part| {
             let outcome = self.first_steps(part.steps);
             let found = self.answer(&self.shaped(self.scenario, part), outcome)?;
             let is_alike = (found.step / whole.step - 1.0).abs() <= ALIKE;
             (is_alike && found.limit == whole.limit).then_some((found, Some(part)))
         });
-        Some(part.unwrap_or((whole, None)))
+        // A slower draw would make fewer steps in the same time.
+        let all = matches!(self.scenario.run.stop, Stop::Duration(_));
+        let all = all.then_some(Part { steps, warm_up });
+        Some(part.unwrap_or((whole, all)))
     }
 
     /// Returns what the run had completed when the job had made this many steps: what a run of so many steps would have done.
@@ -122,6 +128,9 @@ impl<'a> Question<'a> {
         let mut shaped = scenario.clone();
         shaped.jobs[self.job].stop = Some(Stop::Steps(part.steps as u64));
         shaped.run.warm_up = WarmUp::Steps(part.warm_up as u64);
+        if matches!(shaped.run.stop, Stop::Duration(_)) {
+            shaped.run.stop = Stop::Steps(part.steps as u64);
+        }
         shaped
     }
 
@@ -134,7 +143,7 @@ impl<'a> Question<'a> {
         let until = part.map(|_| self.job);
         let options =
             sim::Options { trace: false, progress: None, most_events, until, ..*self.options };
-        let outcome = sim::run(&scenario, 0, &options);
+        let outcome = sim::run(&scenario, 0, &options).whole().ok()?;
         self.answer(&scenario, outcome)
     }
 
@@ -191,8 +200,7 @@ impl Draws {
     /// Returns the ends of the step times [s].
     #[must_use]
     pub fn step_time90(&self) -> [f64; 2] {
-        let steps = || self.answers.iter().map(|answer| answer.step);
-        [steps().fold(f64::INFINITY, f64::min), steps().fold(0.0, f64::max)]
+        ends(self.answers.iter().map(|answer| answer.step))
     }
 
     /// Returns what the answer rests on; `None` if most draws name the same limit and none moves the step by over 20 %.
@@ -247,9 +255,14 @@ fn of_draw(numbers: &[Nominal], seed: u64, draw: usize) -> Vec<(&Nominal, f64)> 
     numbers.iter().zip(reached_in_draw(&ranges, seed, draw)).collect()
 }
 
+/// Returns the smallest and the largest of some values.
+pub fn ends(values: impl Iterator<Item = f64> + Clone) -> [f64; 2] {
+    [values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max)]
+}
+
 /// Returns whether a step time differs by more than a fifth from another.
 fn moves(step: f64, from: f64) -> bool {
-    (step / from - 1.0).abs() > MOVES
+    (step / from - 1.0).abs() > MOVED
 }
 
 /// Returns what is reached at place `place` among the values of the draws, from the smallest: twentieths of the distribution.

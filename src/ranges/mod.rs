@@ -9,6 +9,8 @@ mod nominal;
 mod reached;
 mod words;
 
-pub use draws::{DRAWS, Draws, Effect, Question, changes_of_draw, draws, effects, reached_in_draw};
+pub use draws::{
+    DRAWS, Draws, Effect, Question, changes_of_draw, draws, effects, ends, reached_in_draw,
+};
 pub use nominal::{Nominal, changes, nominal};
-pub use reached::{RANGES, Reached, Source, Unit, all, table};
+pub use reached::{Publication, RANGES, Reached, Unit, all, table};

@@ -8,11 +8,9 @@ use crate::scenario::{Job, Override, Scenario};
 use crate::units::{Bandwidth, Quantity};
 use crate::verdict::Source;
 
-/// Path of a key in the schema, for all nodes.
+/// Paths in the schema of keys of all nodes.
 const NIC: &str = "cluster.network.nic";
-/// Path of a key in the schema, for all nodes.
 const STORAGE_NIC: &str = "cluster.network.storage_nic";
-/// Path of a key in the schema, for all nodes.
 const INSIDE: &str = "cluster.node.intra.bandwidth";
 
 /// A number that a scenario does not know from a measurement, and what publications reached of it.
@@ -24,18 +22,20 @@ pub struct Nominal {
     pub value: Option<String>,
     /// What publications reached.
     pub range: &'static Reached,
-    /// Whether gradients of a job use it without a transport that says how, so that sockets are taken.
-    pub unset: bool,
+    /// Why sockets are taken, if the file does not say how gradients take the line.
+    pub unset: Option<&'static str>,
     place: Place,
 }
 
 /// What a scenario says of the line that a job's gradients take between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
-    /// How much of the line they reach, or that they take none.
+    /// How much of the line they reach.
     Known,
     /// Neither that nor whether they go over sockets or by RDMA.
     Unset,
+    /// That they go by MPI, which takes sockets or RDMA.
+    Mpi,
     Sockets,
     Rdma,
 }
@@ -46,8 +46,9 @@ const REACHED: [&str; 3] = ["efficiency", "per_stream", "profile"];
 /// Where a draw changes a number.
 #[derive(Debug, Clone, PartialEq)]
 enum Place {
-    /// These amounts are multiplied.
-    Amounts(Vec<Movable>),
+    /// These amounts are multiplied. Where they are NICs, transports whose gradients take them keep their own share of the line: keys of
+    /// the share, and the share that the file has.
+    Amounts { of: Vec<Movable>, kept: Vec<(String, f64)> },
     /// Another number is written at this key.
     Key(String),
     /// These transports reach a share of the line, by the keys of the share.
@@ -77,7 +78,7 @@ struct Finder<'a> {
 impl Finder<'_> {
     fn numbers(&self, range: &'static Reached) -> Vec<Nominal> {
         match range.name.as_str() {
-            "gradients-sockets" => self.gradients(range, &[Line::Sockets, Line::Unset]),
+            "gradients-sockets" => self.gradients(range, &[Line::Sockets, Line::Mpi, Line::Unset]),
             "gradients-rdma" => self.gradients(range, &[Line::Rdma]),
             "gradients-nvlink" | "gradients-pcie" if self.uses_link(range) => {
                 self.of_nodes(range, INSIDE)
@@ -90,12 +91,34 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns the number of what all nodes and groups of nodes have; none if no file says it.
+    /// Returns the number of what all nodes and groups of nodes have; none if no file says it, or if the slowest was measured.
     fn of_nodes(&self, range: &'static Reached, class: &str) -> Vec<Nominal> {
-        let places = self.written(class);
-        let first = places.first().cloned();
-        let number = |of: Movable| Nominal::at(&of, range, Place::Amounts(places));
-        first.map(number).into_iter().collect()
+        let places = self.written(class).into_iter().filter(|of| range.has(bandwidth(of)));
+        let of: Vec<Movable> = places.collect();
+        let Some(slowest) = self.slowest(&of) else { return Vec::new() };
+        let kept = if class == NIC { self.kept() } else { Vec::new() };
+        let of = of.into_iter().filter(|of| !self.is_achieved(&of.key)).collect();
+        vec![Nominal::at(&slowest, range, Place::Amounts { of, kept })]
+    }
+
+    /// Returns the slowest of some links; `None` if there is none, or if it was measured.
+    fn slowest(&self, links: &[Movable]) -> Option<Movable> {
+        let slowest = links.iter().min_by(|a, b| bandwidth(a).total_cmp(&bandwidth(b)))?;
+        (!self.is_achieved(&slowest.key)).then(|| slowest.clone())
+    }
+
+    /// Returns the key of the share of the line that each transport reaches, and the share that the file has.
+    fn kept(&self) -> Vec<(String, f64)> {
+        let jobs = self.scenario.jobs.iter().zip(&self.jobs);
+        let transports = jobs.filter_map(|(job, key)| Some(self.line(job, key)?.1));
+        let measured =
+            |transport: &String| self.editor.value(&format!("{transport}.profile")).is_some();
+        let share = |transport: String| {
+            let key = format!("{transport}.efficiency");
+            let written = self.editor.value(&key).and_then(|value| value.as_f64());
+            (key, written.unwrap_or(1.0))
+        };
+        transports.filter(|transport| !measured(transport)).map(share).collect()
     }
 
     /// Returns what the file writes at a key of all nodes and of groups of nodes.
@@ -103,8 +126,7 @@ impl Finder<'_> {
         let below = class.trim_start_matches("cluster.").trim_start_matches("network.");
         let of_group = format!("cluster.group.NAME.{below}");
         let is_one = |of: &&Movable| of.class == class || of.class == of_group;
-        let written = self.movable.iter().filter(is_one).filter(|of| of.is_written);
-        written.filter(|of| !self.is_achieved(&of.key)).cloned().collect()
+        self.movable.iter().filter(is_one).filter(|of| of.is_written).cloned().collect()
     }
 
     /// Returns the number of the NIC for gradients that take one of these lines.
@@ -116,11 +138,15 @@ impl Finder<'_> {
             .collect();
         let transports: Vec<String> =
             found.iter().map(|(_, transport)| format!("{transport}.efficiency")).collect();
-        let Some(nic) = self.written(NIC).into_iter().next().filter(|_| !transports.is_empty())
-        else {
+        let Some(nic) = self.slowest(&self.written(NIC)).filter(|_| !transports.is_empty()) else {
             return Vec::new();
         };
-        let unset = found.iter().any(|(line, _)| *line == Line::Unset);
+        let has = |line: Line| found.iter().any(|(of, _)| *of == line);
+        let unset = match (has(Line::Unset), has(Line::Mpi)) {
+            (true, _) => Some("the transport of gradients is not set"),
+            (false, true) => Some("MPI takes sockets or RDMA"),
+            (false, false) => None,
+        };
         vec![Nominal { unset, ..Nominal::at(&nic, range, Place::Transports(transports)) }]
     }
 
@@ -137,8 +163,8 @@ impl Finder<'_> {
         let line = match kind {
             Some("nccl" | "mpi-cuda-aware") => Line::Rdma,
             Some("tcp" | "gloo" | "grpc") => Line::Sockets,
-            // MPI runs on both.
-            _ => Line::Unset,
+            Some(_) => Line::Mpi,
+            None => Line::Unset,
         };
         let transport = written.unwrap_or_else(|| format!("{exchange}.transport.nccl"));
         let is_known =
@@ -152,7 +178,7 @@ impl Finder<'_> {
         let used = self.movable.iter().filter(has_range).filter(|of| self.is_used(of));
         let known = used.filter(|of| !self.is_achieved(&of.key) && self.holds(range, of));
         let place = |of: &Movable| match (range.unit, of.is_written) {
-            (Unit::Share, true) => Some(Place::Amounts(vec![of.clone()])),
+            (Unit::Share, true) => Some(Place::Amounts { of: vec![of.clone()], kept: Vec::new() }),
             // A default that sets no limit, or a share that was written without a measurement.
             (Unit::Bandwidth, false) | (Unit::Number, true) => Some(Place::Key(of.key.clone())),
             _ => None,
@@ -173,8 +199,7 @@ impl Finder<'_> {
             let value = self.editor.value(&format!("{}.model.catalogue", self.jobs[job?]))?;
             Some(value.as_str()?.to_owned())
         };
-        let value = of.value.as_ref().and_then(|value| value.as_str()?.parse().ok());
-        value.is_none_or(|value: Quantity<Bandwidth>| range.has(value.si()))
+        (of.value.is_none() || range.unit != Unit::Share || range.has(bandwidth(of)))
             && (range.gpus.is_empty() || begins(&range.gpus, gpu) && is_in_16_bits())
             && (range.models.is_empty() || model().is_some_and(|of| begins(&range.models, &of)))
     }
@@ -183,7 +208,7 @@ impl Finder<'_> {
         self.scenario.achieved.iter().any(|of| of == key)
     }
 
-    /// Returns whether a job uses what a key of a storage is about; other keys are used.
+    /// Returns whether a job reads from the storage that a key is about; other keys are used.
     fn is_used(&self, of: &Movable) -> bool {
         let storages = self.scenario.storage.iter().enumerate();
         let mut owners = storages.filter(|(_, storage)| {
@@ -192,16 +217,18 @@ impl Finder<'_> {
         });
         owners.next().is_none_or(|(index, _)| {
             let mut uses = self.scenario.jobs.iter().map(|job| self.scenario.uses(job, index));
-            uses.any(|of| of.reads || of.writes())
+            uses.any(|of| of.reads)
         })
     }
 
     /// Returns whether GPUs of a node send each other something over links of their own that a range is about. What a shared link or a
     /// tree of them loses to others is simulated.
     fn uses_link(&self, range: &Reached) -> bool {
-        let link = &self.scenario.cluster.node.intra;
-        let is_own = matches!(link.kind, IntraKind::Switch | IntraKind::Ring);
-        is_own && range.has(link.bandwidth) && self.scenario.jobs.iter().any(sends_inside)
+        let cluster = &self.scenario.cluster;
+        let nodes = std::iter::once(&cluster.node).chain(cluster.groups.iter().map(|of| &of.node));
+        let is_own = |kind: IntraKind| matches!(kind, IntraKind::Switch | IntraKind::Ring);
+        let mut links = nodes.map(|node| &node.intra).filter(|link| is_own(link.kind));
+        links.any(|link| range.has(link.bandwidth)) && self.scenario.jobs.iter().any(sends_inside)
     }
 
     fn reads_remotely(&self) -> bool {
@@ -216,7 +243,7 @@ impl Nominal {
     fn at(of: &Movable, range: &'static Reached, place: Place) -> Nominal {
         let written = of.value.as_ref().filter(|_| of.is_written);
         let value = written.map(|value| value.as_written().trim_matches('"').to_owned());
-        Nominal { key: of.key.clone(), value, range, unset: false, place }
+        Nominal { key: of.key.clone(), value, range, unset: None, place }
     }
 
     /// Returns whether publications may have reached more than the scenario has.
@@ -224,6 +251,12 @@ impl Nominal {
     pub fn may_be_exceeded(&self) -> bool {
         self.range.unit == Unit::Number
     }
+}
+
+/// Returns the bandwidth that a key has [B/s]; infinite if it has none.
+fn bandwidth(of: &Movable) -> f64 {
+    let value = of.value.as_ref().and_then(|value| value.as_str()?.parse().ok());
+    value.map_or(f64::INFINITY, |value: Quantity<Bandwidth>| value.si())
 }
 
 fn sends_inside(job: &Job) -> bool {
@@ -235,15 +268,20 @@ fn sends_inside(job: &Job) -> bool {
 #[must_use]
 pub fn changes(drawn: &[(&Nominal, f64)]) -> Vec<Override> {
     // A NIC that reads less than its line still sends gradients at their own share of it.
-    let reads = |(of, _): &&(&Nominal, f64)| match &of.place {
-        Place::Amounts(places) => places.iter().any(|place| place.class == NIC),
-        Place::Key(_) | Place::Transports(_) => false,
+    let reads = drawn.iter().find_map(|(of, share)| match &of.place {
+        Place::Amounts { kept, .. } if !kept.is_empty() => Some((kept, *share)),
+        _ => None,
+    });
+    let shared = reads.map_or(1.0, |(_, share)| share);
+    let is_drawn = |key: &String| {
+        drawn
+            .iter()
+            .any(|(of, _)| matches!(&of.place, Place::Transports(keys) if keys.contains(key)))
     };
-    let shared = drawn.iter().find(reads).map_or(1.0, |(_, share)| *share);
     let written = |value: f64, unit: AmountUnit| Amount { value, unit }.written();
     let of_number = |(of, drawn): &(&Nominal, f64)| -> Vec<Override> {
         match &of.place {
-            Place::Amounts(places) => places.iter().filter_map(|of| of.times(*drawn)).collect(),
+            Place::Amounts { of, .. } => of.iter().filter_map(|of| of.times(*drawn)).collect(),
             Place::Key(key) => {
                 let value = of.range.unit.amount().and_then(|unit| written(*drawn, unit));
                 value.map(|value| Override::new(key, value)).into_iter().collect()
@@ -255,5 +293,10 @@ pub fn changes(drawn: &[(&Nominal, f64)]) -> Vec<Override> {
             }
         }
     };
-    drawn.iter().flat_map(of_number).collect()
+    let kept = reads.into_iter().flat_map(|(kept, _)| kept).filter(|(key, _)| !is_drawn(key));
+    let keep = |(key, share): &(String, f64)| {
+        let share = written((share / shared).min(1.0), AmountUnit::Number)?;
+        Some(Override::new(key, share))
+    };
+    drawn.iter().flat_map(of_number).chain(kept.filter_map(keep)).collect()
 }

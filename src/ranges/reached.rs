@@ -44,7 +44,7 @@ pub struct Reached {
     #[serde(default)]
     pub unit: Unit,
     /// Sources; each counts once.
-    pub sources: Vec<Source>,
+    pub sources: Vec<Publication>,
 }
 
 fn infinite() -> f64 {
@@ -67,7 +67,7 @@ pub enum Unit {
 /// A publication, or a thread of an issue tracker.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
+pub struct Publication {
     /// What was reached, in the range's unit.
     pub reached: f64,
     /// What the source says.
@@ -150,7 +150,7 @@ impl Reached {
 
     /// Returns the range without the sources that `is_left_out` names, to judge their results.
     #[must_use]
-    pub fn without(&self, is_left_out: impl Fn(&Source) -> bool) -> Reached {
+    pub fn without(&self, is_left_out: impl Fn(&Publication) -> bool) -> Reached {
         let sources = self.sources.iter().filter(|of| !is_left_out(of)).cloned().collect();
         Reached { sources, ..self.clone() }
     }

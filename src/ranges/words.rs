@@ -6,8 +6,8 @@ use super::reached::Unit;
 use crate::report::format::seconds;
 use crate::report::{Bottleneck, RestsOn};
 
-/// Returns what a bottleneck is called here.
-pub(super) fn limit(of: &Bottleneck) -> String {
+/// Returns what limits a job that computes for the share `busy` of its time: what most of the time goes into.
+pub(super) fn limit(of: &Bottleneck, busy: f64) -> String {
     let known = [
         ("node.nic", "NICs"),
         ("node.intra", "links inside nodes"),
@@ -15,7 +15,8 @@ pub(super) fn limit(of: &Bottleneck) -> String {
         ("network", "communication"),
     ];
     match known.into_iter().find(|(start, _)| of.resource.starts_with(start)) {
-        _ if of.cause == "compute" => "computing".to_owned(),
+        _ if of.cause == "compute" || busy >= of.share => "computing".to_owned(),
+        _ if of.cause.contains("checkpoint") => "writing checkpoints".to_owned(),
         Some((_, name)) => name.to_owned(),
         None => of.resource.clone(),
     }
@@ -45,11 +46,14 @@ pub(super) fn sentence(number: &Nominal, of: &RestsOn) -> String {
 
 /// Returns a number with its noun and where it comes from.
 fn named(number: &Nominal) -> String {
-    let (noun, unset) = (&number.range.noun, number.unset);
-    let unset = if unset { "; the transport of gradients is not set" } else { "" };
+    let (key, noun) = (&number.key, &number.range.noun);
+    let unset = number.unset.map_or_else(String::new, |why| format!("; {why}"));
     match (&number.value, number.range.unit) {
-        (Some(value), Unit::Share) => format!("{value} of {noun} (data sheet{unset})"),
-        (Some(value), _) => format!("{value} as {noun} (not measured)"),
-        (None, _) => format!("{noun}, which is not set"),
+        (Some(value), Unit::Share) if key.starts_with("cluster.") => {
+            format!("{value} of {noun} (data sheet{unset})")
+        }
+        (Some(value), Unit::Share) => format!("`{key}` = {value} (data sheet)"),
+        (Some(value), _) => format!("`{key}` = {value} ({noun}, not measured)"),
+        (None, _) => format!("{noun}, `{key}`, which is not set"),
     }
 }

@@ -16,7 +16,7 @@ pub use distribution::{occupancy_header, occupancy_rows};
 pub use grid::{Grid, MOST_POINTS};
 pub use journal::{Journal, JournalRead, ShardRecord, key};
 pub use row::{Cell, Row};
-pub use runner::{Draws, Finished, Plan, Start, run};
+pub use runner::{Finished, Plan, SampledRuns, Start, run};
 pub use selection::Selection;
 #[cfg(test)]
 pub(crate) use settings::SCENARIO;

@@ -22,7 +22,7 @@ pub struct Plan<'a> {
     /// in progress are in memory and a large grid is not checked for minutes before its first row.
     pub start: &'a (dyn Fn(usize) -> Start + Sync),
     /// Samples the parameters of each run from the uncertainty of measurements; `None` for replications with the parameters as measured.
-    pub draws: Option<&'a Draws<'a>>,
+    pub draws: Option<&'a SampledRuns<'a>>,
     /// Returns the rows of a point, given its report.
     pub rows: fn(&Grid, usize, &Report) -> Vec<Row>,
     /// Flag that ends the sweep early when it is raised.
@@ -37,7 +37,7 @@ type Sample<'a> = dyn Fn(usize, u64, u32) -> Result<(Scenario, Arc<Profile>), Pr
 const MOST_COLLECTIVES: usize = 256;
 
 /// Runs whose parameters are sampled.
-pub struct Draws<'a> {
+pub struct SampledRuns<'a> {
     /// Number of runs of each point.
     pub runs: u32,
     /// Whether all runs take the random numbers of the first replication.

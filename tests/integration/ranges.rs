@@ -432,3 +432,47 @@ fn a_checkpoint_rests_on_the_rate_of_its_writer_where_none_is_set() {
     let set = case.with(&[("job.roberta.checkpoint.per_writer", "3 GB/s")]);
     assert!(numbers(&set).iter().all(|(key, _)| !key.ends_with("per_writer")));
 }
+
+#[test]
+fn gradients_whose_share_was_measured_keep_it_where_reads_reach_less() {
+    // System: gradients at a measured half of the line, and reads at 80 % of it. Expectation: 0.5 ÷ 0.8 of what the NIC then has.
+    let share = [("job.sync.allreduce.transport.nccl.efficiency", "0.5")];
+    let case = Case::shipped("gradients", &share);
+    let numbers = nominal(&case);
+    assert!(numbers.iter().all(|of| of.range.name != "gradients-sockets"));
+    let reads = numbers.iter().find(|of| of.range.name == "bulk-reads").expect("a number");
+    let reached = drawn(&case, &[(reads, 0.8)]).scenario;
+    near(reached.cluster.nic, 0.8 * case.scenario.cluster.nic, "NIC");
+    let efficiency = reached.jobs[0].sync.as_ref().expect("gradients").transport.efficiency;
+    near(efficiency, 0.625, "share of what the NIC reaches");
+}
+
+#[test]
+fn links_of_groups_take_the_range_of_their_own_class_and_the_slowest_is_named() {
+    // System: NVLink in the nodes, PCIe in a group of them, and a slower NIC in that group. Expectation: a range for each class of links; the
+    // group's NIC is named, and has no range once it is called measured.
+    let group = "{ nodes = 2, nic = \"10 Gbit/s\", node = { intra.bandwidth = \"12 GB/s\" } }";
+    let changes = [
+        ("cluster.group.old", group),
+        ("cluster.node.intra.bandwidth", "300 GB/s"),
+        ("job.roberta.nodes", "4"),
+    ];
+    let case = kept("pytorch-36298", &changes);
+    let found = numbers(&case);
+    let has = |key: &str, range: &'static str| found.contains(&(key.to_owned(), range));
+    assert!(has("cluster.node.intra.bandwidth", "gradients-nvlink"), "{found:?}");
+    assert!(has("cluster.group.old.node.intra.bandwidth", "gradients-pcie"), "{found:?}");
+    assert!(has("cluster.group.old.nic", "gradients-sockets"), "{found:?}");
+    let achieved = case.with(&[("achieved", "[\"cluster.group.old.nic\"]")]);
+    assert!(numbers(&achieved).iter().all(|(_, range)| *range != "gradients-sockets"));
+}
+
+#[test]
+fn runs_that_end_at_a_time_are_drawn_over_the_same_steps() {
+    // System: a run of 5 s, which makes 11 steps at the nominal rate and fewer than its warm-up at a fifth of it. Expectation: draws make as many
+    // steps as the run.
+    let changes = [("run", "{ duration = \"5 s\", warm_up = 5, replications = 1 }")];
+    let [short, long] = rests_on(&kept("pytorch-36298", &changes)).expect("a sentence").step_time90;
+    within(short, 0.627, 0.02, "shortest");
+    within(long, 1.470, 0.02, "longest");
+}

@@ -245,7 +245,7 @@ fn published_results_lie_in_ranges_made_without_their_publication() {
         let found = words[at..].iter().skip_while(|of| **of != "ends").nth(1).expect("a ratio");
         found.trim_end_matches('.').parse().expect("a number")
     };
-    assert!(ends("With a") < ends("Draws and"), "{text}");
+    assert!(ends("With a") < ends("Draws, widened:"), "{text}");
     let refused = run(&["--figure", "a.svg"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("leave out `--table ranges`"));

@@ -21,7 +21,7 @@ pub struct RestsOn {
     pub step_time: f64,
     /// Shortest and longest step time of the draws, between which lie 90 % of what publications would give [s].
     pub step_time90: [f64; 2],
-    /// What limits the job with the nominal numbers, by what is waited for last.
+    /// What most of the job's time goes into with the nominal numbers: computing, or what is waited for last.
     pub limit: String,
     /// What limits the job in most draws, in the same way.
     pub limit_of_draws: String,

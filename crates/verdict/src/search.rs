@@ -125,8 +125,8 @@ fn promise(lever: &Lever, report: &Report, shown: &JobReport, reads_matter: bool
     [most, likely.clamp(UNLIKELY, 1.0)]
 }
 
-/// Returns for each lever that helps the number of draws in which it passes another one, by the share of time that each may save: no
-/// lever is tried in a draw.
+/// Returns for each lever that helps the number of draws in which it passes one that stands before it, by the share of time that each may
+/// save: no lever is tried in a draw.
 pub(crate) fn ranks_higher(base: &Base, found: &Found) -> Vec<usize> {
     let levers: Vec<&Lever> = found.good().map(|tried| &tried.lever).collect();
     let promises = |report: &Report| -> Vec<f64> {
@@ -138,7 +138,7 @@ pub(crate) fn ranks_higher(base: &Base, found: &Found) -> Vec<usize> {
     let nominal = promises(&base.report);
     let draws: Vec<Vec<f64>> = base.options.draws.iter().map(promises).collect();
     let passes = |drawn: &[f64], a: usize| {
-        let mut before = (0..levers.len()).filter(|b| nominal[*b] > nominal[a] + WORTH);
+        let mut before = (0..a).filter(|b| nominal[*b] >= nominal[a]);
         before.any(|b| drawn[a] > drawn[b] + WORTH)
     };
     (0..levers.len()).map(|a| draws.iter().filter(|drawn| passes(drawn, a)).count()).collect()

@@ -19,8 +19,8 @@ use crate::input::{cut_words, printable, shown};
 use crate::report::remarks;
 use crate::scenario::Scenario;
 use crate::sweep::{
-    self, Draws, Finished, Grid, Journal, Plan, Row, Sampled, Selection, Shard, ShardRecord, Start,
-    SweepSettings,
+    self, Finished, Grid, Journal, Plan, Row, Sampled, SampledRuns, Selection, Shard, ShardRecord,
+    Start, SweepSettings,
 };
 use journal::files_beside;
 use keeper::Keeper;
@@ -99,8 +99,10 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let of_profile = |index, seed, run| opened.sampled_at(&grid, index, (seed, run));
     let over_ranges = |index, _, run| opened.over_ranges_at(&grid, index, run);
     let draws = sampled(sweep).map(|sampled| match sampled {
-        Sampled::Profile(runs) => Draws { runs, is_paired: false, sample: &of_profile },
-        Sampled::Ranges => Draws { runs: sampled.runs(), is_paired: true, sample: &over_ranges },
+        Sampled::Profile(runs) => SampledRuns { runs, is_paired: false, sample: &of_profile },
+        Sampled::Ranges => {
+            SampledRuns { runs: sampled.runs(), is_paired: true, sample: &over_ranges }
+        }
     });
     let start = |index| points.start(index, &watch, replications);
     let plan = Plan {
