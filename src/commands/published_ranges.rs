@@ -98,8 +98,8 @@ fn sentence(what: &str, of: Option<Coverage>, width: Option<f64>) -> String {
 
 pub(super) fn text(all: &Judged<'_>) -> String {
     let mut rows = table(&[
-        "source",
         "transport",
+        "source",
         "results",
         "faster",
         "inside",
@@ -109,10 +109,15 @@ pub(super) fn text(all: &Judged<'_>) -> String {
         "ends",
     ]);
     let ends = |of: Option<f64>| of.map_or_else(String::new, |of| format!("× {}", number(of)));
+    let mut sources: Vec<String> = Vec::new();
     for ([source, transport], of) in groups(all) {
+        let url = of.over.first().map_or("", |one| one.result.url.as_str());
+        if !sources.last().is_some_and(|last| last.starts_with(source)) {
+            sources.push(format!("{source}, {url}"));
+        }
         rows.add_row(cells(&[
-            source.to_owned(),
             transport.to_owned(),
+            format!("[{}]", sources.len()),
             of.over.len().to_string(),
             signed_share(of.nominal()),
             of.inside().to_string(),
@@ -122,6 +127,11 @@ pub(super) fn text(all: &Judged<'_>) -> String {
             ends(of.width_if_measured()),
         ]));
     }
+    if all.over.is_empty() {
+        return "No result takes a line with a range of published results.\n".to_owned();
+    }
+    let list = (1..).zip(&sources).map(|(n, source)| format!("[{n}] {source}\n"));
+    let list: String = list.collect();
     let [drawn, over, measured] = coverage(all);
     let of_draws = width(all.over.iter().map(|one| one.draws));
     let of_intervals = width(all.over.iter().map(|one| one.interval90));
@@ -134,7 +144,7 @@ pub(super) fn text(all: &Judged<'_>) -> String {
          inside      results in their 90 % interval: the draws, as far widened as other publications' results lie outside theirs; \
          then with the measured rate of the transport\n\
          ends        median ratio of an interval's upper to its lower end\n\
-         held out    results from which no rate was taken\n\n{}{}{}",
+         held out    results from which no rate was taken\n\n{}{}{}\n{list}",
         sentence("Draws of what publications reached", drawn, of_draws),
         sentence("Draws, widened", over, of_intervals),
         sentence("With a measured rate of each transport", measured, of_measured),
