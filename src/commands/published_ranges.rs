@@ -84,6 +84,15 @@ fn coverage(all: &Judged<'_>) -> [Option<Coverage>; 3] {
     [over(&|one| one.is_drawn()), over(&|one| one.is_inside()), Coverage::of(measured)]
 }
 
+/// Returns the median ratio of the ends of draws, of intervals, and of intervals with what was measured.
+fn widths(all: &Judged<'_>) -> [Option<f64>; 3] {
+    [
+        width(all.over.iter().map(|one| one.draws)),
+        width(all.over.iter().map(|one| one.interval90)),
+        width(all.measured().filter_map(|one| one.interval90)),
+    ]
+}
+
 fn sentence(what: &str, of: Option<Coverage>, width: Option<f64>) -> String {
     let (Some(of), Some(width)) = (of, width) else { return String::new() };
     format!(
@@ -132,10 +141,8 @@ pub(super) fn text(all: &Judged<'_>) -> String {
     }
     let list = (1..).zip(&sources).map(|(n, source)| format!("[{n}] {source}\n"));
     let list: String = list.collect();
-    let [drawn, over, measured] = coverage(all);
-    let of_draws = width(all.over.iter().map(|one| one.draws));
-    let of_intervals = width(all.over.iter().map(|one| one.interval90));
-    let of_measured = width(all.measured().filter_map(|one| one.interval90));
+    let ([drawn, over, measured], [of_draws, of_intervals, of_measured]) =
+        (coverage(all), widths(all));
     format!(
         "{rows}\n\n\
          Each cluster is known by its data sheets and the speed of one GPU. A publication judges no range that it is a source of.\n\
@@ -170,17 +177,20 @@ pub(super) fn as_json(all: &Judged<'_>) -> serde_json::Value {
             "results": of.over.iter().map(|one| result(one)).collect::<Vec<_>>(),
         })
     };
-    let covered = |of: Option<Coverage>| {
+    let covered = |of: Option<Coverage>, ratio_of_ends: Option<f64>| {
         of.map(|of| {
             json!({
                 "results": of.results, "of_results": of.of_results, "sources": of.sources,
-                "of_sources": of.of_sources,
+                "of_sources": of.of_sources, "ratio_of_ends": ratio_of_ends,
             })
         })
     };
-    let [drawn, over, measured] = coverage(all).map(covered);
+    let ([drawn, over, measured], [of_draws, of_intervals, of_measured]) =
+        (coverage(all), widths(all));
     json!({
-        "coverage_of_draws": drawn, "coverage": over, "coverage_if_measured": measured,
+        "coverage_of_draws": covered(drawn, of_draws),
+        "coverage": covered(over, of_intervals),
+        "coverage_if_measured": covered(measured, of_measured),
         "sources": groups(all).into_iter().map(group).collect::<Vec<_>>(),
     })
 }

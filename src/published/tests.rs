@@ -416,9 +416,11 @@ fn intervals_hold_the_residual_and_the_transfer_error() {
 
 #[test]
 fn a_publication_has_no_part_in_the_ranges_and_intervals_that_it_is_judged_by() {
-    // System: the repository's results, and the same with one publication's measurements halved. Expectation: its own intervals stay, and those
+    // System: results of three publications, and the same with one publication's measurements halved. Expectation: its own intervals stay, and those
     // of others become wider. Of ranges, its own sources are left out: Salvaris is one of those for sockets.
-    let before = own();
+    let mut before = own();
+    let publications = ["OneFlow", "Horovod", "P. Goyal"];
+    before.results.retain(|of| publications.iter().any(|name| of.source.starts_with(name)));
     let mut after = before.clone();
     let is_halved = |of: &PublishedResult| of.source.starts_with("OneFlow") && of.gpus > 1;
     after.results.iter_mut().filter(|of| is_halved(of)).for_each(|of| of.measured /= 2.0);
@@ -434,7 +436,7 @@ fn a_publication_has_no_part_in_the_ranges_and_intervals_that_it_is_judged_by() 
         }
     }
     let wider = all.iter().filter(|(one, other)| one.interval90 != other.interval90).count();
-    assert!(wider > 10, "{wider}");
+    assert!(wider > 3, "{wider}");
     let sockets = crate::ranges::all().iter().find(|range| range.name == "gradients-sockets");
     let sockets = sockets.expect("a range");
     let salvaris = |url: &str| url.contains("msalvaris/BatchAIHorovodBenchmark");

@@ -238,14 +238,8 @@ fn published_results_lie_in_ranges_made_without_their_publication() {
     assert!(covered("coverage", "sources") >= 15.0 && covered("coverage", "results") >= 150.0);
     // Lines alone explain little: most exchanges hide behind computing.
     assert!(covered("coverage_of_draws", "of_sources") < 0.2, "{}", json["coverage_of_draws"]);
-    let text = String::from_utf8(run(&[]).stdout).expect("text");
-    let ends = |begin: &str| -> f64 {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let at = words.windows(2).position(|of| of.join(" ") == begin).expect("a sentence");
-        let found = words[at..].iter().skip_while(|of| **of != "ends").nth(1).expect("a ratio");
-        found.trim_end_matches('.').parse().expect("a number")
-    };
-    assert!(ends("With a") < ends("Draws, widened:"), "{text}");
+    let ends = |what: &str| covered(what, "ratio_of_ends");
+    assert!(ends("coverage_if_measured") < ends("coverage"), "{}", json["coverage_if_measured"]);
     let refused = run(&["--figure", "a.svg"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("leave out `--table ranges`"));
