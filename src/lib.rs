@@ -64,7 +64,7 @@
 //! | [`cluster`] | cluster | processes on several nodes that measure network and shared storage together | `fit`, `input`, `measurement`, `probe`, `random`, `stats` |
 //! | [`sim`] | sim | the simulated world | `cache`, `collective`, `engine`, `fluid`, `law`, `metrics`, `random`, `report`, `scenario`, `stats` |
 //! | [`live`] | live | the live world: runs of a scenario on this machine | `engine`, `image`, `input`, `law`, `live_queue`, `metrics`, `networks`, `probe`, `random`, `report`, `scenario`, `stats` |
-//! | [`ranges`] | | what publications reached of nominal numbers, and answers over it | `catalogue`, `random`, `report`, `scenario`, `sim`, `stats`, `units`, `verdict` |
+//! | [`ranges`] | | ranges of nominal numbers, from publications, and runs with amounts from them | `catalogue`, `random`, `report`, `scenario`, `sim`, `stats`, `units`, `verdict` |
 //! | [`uncertainty`] | | profiles with parameters sampled from the uncertainty of measurements, for each run | `profile`, `random`, `scenario` |
 //! | [`validate`] | | errors of predictions against measurements; the only module that uses both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`verdict`] | verdict | what limits a job and what helps, found by simulating the scenario with changed keys | `profile`, `report`, `scenario`, `sim`, `stats` |

@@ -1,11 +1,10 @@
-//! Results as a user would predict them who knows a cluster by its data sheets alone: over what publications reached of the lines'
-//! rates.
+//! Predictions of published training from data sheets: each line has the rates that other publications reached of its nominal rate.
 
 use super::constants::Constants;
 use super::predict::Ready;
 use super::scenario::{beyond, inside, is_input, network};
 use super::{Published, PublishedResult, Quantity, Role};
-use crate::ranges::{self, DRAWS, Reached};
+use crate::ranges::{self, DRAWS, Line, Reached};
 use crate::stats::weighted_quantile;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -16,7 +15,7 @@ const FEWEST_SOURCES: usize = 3;
 /// Seed of the order in which draws take the shares of lines.
 const SEED: u64 = 1;
 
-/// A result over what publications reached.
+/// A result, and its predictions with rates that publications reached.
 #[derive(Debug, Clone, Copy)]
 pub struct OverRanges<'p> {
     /// The result.
@@ -75,7 +74,7 @@ fn more_is_faster(result: &PublishedResult) -> bool {
     matches!(result.quantity, Quantity::Throughput | Quantity::Efficiency)
 }
 
-/// A line whose rate has a range.
+/// A rate of a transport that a draw sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
     Inside,
@@ -140,12 +139,12 @@ fn lines(published: &Published, result: &PublishedResult) -> Vec<(Link, Reached)
     let by_cpu = has(&["cpu"]);
     // As in scenarios, MPI is not taken to send from GPU to GPU, whatever the network.
     let across = match has(&["tcp", "gloo", "mpi", "parameter-server"]) {
-        true => "gradients-sockets",
-        false => "gradients-rdma",
+        true => Line::Sockets,
+        false => Line::Rdma,
     };
     let link = |name: &str| match name.starts_with("nvlink") && !has(&["mpi"]) {
-        true => "gradients-nvlink",
-        false => "gradients-pcie",
+        true => Line::Nvlink,
+        false => Line::Pcie,
     };
     let joins = cluster.gpus_per_node.min(result.gpus) > 1;
     let direct = cluster.switch.unwrap_or(u32::MAX);
@@ -154,12 +153,12 @@ fn lines(published: &Published, result: &PublishedResult) -> Vec<(Link, Reached)
         (Link::Inside, (joins && !by_cpu).then(|| link(&cluster.inside))),
         (Link::Between, cluster.between.as_deref().filter(|_| result.gpus > direct).map(link)),
     ];
-    let range = |name: &str| {
-        let found = ranges::all().iter().find(|range| range.name == name)?;
-        let others = found.without(|source| publication(&source.url) == publication(&result.url));
+    let range = |line: Line| {
+        let others =
+            line.range()?.without(|source| publication(&source.url) == publication(&result.url));
         (others.sources.len() >= FEWEST_SOURCES).then_some(others)
     };
-    all.into_iter().filter_map(|(line, name)| Some((line, range(name?)?))).collect()
+    all.into_iter().filter_map(|(link, line)| Some((link, range(line?)?))).collect()
 }
 
 /// Returns host, owner and name of a repository, or host and page, of an address that may be followed by a path.

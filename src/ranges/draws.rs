@@ -1,17 +1,17 @@
-//! Answers of a scenario over what publications reached.
+//! Draws: the run of a scenario repeated with amounts from the ranges of its nominal numbers.
 
 use super::nominal::{Nominal, changes, nominal};
-use super::reached::Reached;
-use super::words;
+use super::{Reached, Unit};
 use crate::random::{Permutation, Purpose, Streams};
-use crate::report::{self, Outcome, Report, RestsOn};
+use crate::report::format::seconds;
+use crate::report::{self, Bottleneck, Outcome, Report, RestsOn};
 use crate::scenario::{Override, Scenario, Stop, WarmUp};
 use crate::sim;
 use crate::verdict::Source;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Number of draws. Their extremes hold 18 of 20 further draws, and so 90 % of what publications would give.
+/// Number of draws. One more draw lies between the extremes of nineteen with a probability of 90 %.
 pub const DRAWS: usize = 19;
 
 /// Relative change of the step time below which an answer does not rest on nominal numbers.
@@ -29,7 +29,7 @@ const ALIKE: f64 = 0.02;
 /// Fewest measured steps of a draw that is shorter than the run.
 const FEWEST_STEPS: usize = 10;
 
-/// Owner of the random order of a number's values; laws of profiles have smaller ones.
+/// First owner of the random streams that shuffle the amounts of nominal numbers. The laws of a profile have smaller owners.
 const OWNER: u64 = 1 << 32;
 
 /// A run, and the job that the answer is about.
@@ -63,7 +63,7 @@ struct Part {
     warm_up: usize,
 }
 
-/// The answers over what publications reached.
+/// The draws of a scenario, and its own run over the same steps.
 #[derive(Debug, Clone)]
 pub struct Draws {
     /// Name of the job.
@@ -76,6 +76,18 @@ pub struct Draws {
 }
 
 impl<'a> Question<'a> {
+    /// Returns the question on the job of the report's bottleneck; `None` if no job has completed a step.
+    #[must_use]
+    pub fn of_bottleneck(
+        source: Source<'a>,
+        (scenario, outcome, report): (&'a Scenario, &'a Outcome, &Report),
+        options: &'a sim::Options<'a>,
+    ) -> Option<Question<'a>> {
+        let named = &report.bottleneck.as_ref()?.job;
+        let job = scenario.jobs.iter().position(|job| job.name == *named)?;
+        Some(Question { source, scenario, outcome, job, options })
+    }
+
     /// Returns the answer that an outcome of `scenario` gives; `None` if the job has completed no step.
     fn answer(&self, scenario: &Scenario, outcome: Outcome) -> Option<Answer> {
         let mut report = report::summarise(scenario, &[outcome], 0.0);
@@ -83,7 +95,7 @@ impl<'a> Question<'a> {
         let figures = &report.jobs.get(self.job)?.figures;
         let step = figures.step_time.mean?;
         let busy = figures.accelerator_utilisation.mean.unwrap_or(0.0);
-        let limit = words::limit(report.bottleneck.as_ref()?, busy);
+        let limit = limit_of(report.bottleneck.as_ref()?, busy);
         Some(Answer { step, limit, report })
     }
 
@@ -134,7 +146,7 @@ impl<'a> Question<'a> {
         shaped
     }
 
-    /// Returns the answer if these amounts are reached: the same random numbers, one replication.
+    /// Returns the answer with nominal numbers set to these amounts: the same random numbers, one replication.
     fn over(&self, drawn: &[(&Nominal, f64)], part: Option<Part>) -> Option<Answer> {
         let Source { file, overrides, reading } = self.source;
         let scenario = file.resolve_as(&[overrides, &changes(drawn)].concat(), reading).ok()?;
@@ -152,10 +164,9 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Returns the answers over what publications reached; `None` if the scenario has no number with a range, or if the answer does not
-/// depend on these: at the slow end of what 90 % of publications reached, and at the fast end if they may have reached more than the scenario
-/// has, the limit is the same and the step time changes by at most 20 %. It simulates the run or a part of it at most 20 times, 21 times if
-/// only the fast end differs.
+/// Returns the draws; `None` if the scenario has no number with a range, or if the answer does not depend on these: at the low ends of the ranges, and at
+/// the high ends if publications may have reached more than the scenario has, the limit is the same and the step time changes by at most
+/// 20 %. It simulates the run or a part of it at most 20 times, 21 times if only the high ends differ.
 #[must_use]
 pub fn draws(question: Question<'_>) -> Option<Draws> {
     let numbers = question.numbers();
@@ -230,7 +241,7 @@ impl Draws {
             measure: number.range.measure.clone(),
             text: String::new(),
         };
-        found.text = words::sentence(number, &found);
+        found.text = sentence(number, &found);
         Some(found)
     }
 }
@@ -242,14 +253,14 @@ pub fn changes_of_draw(source: Source<'_>, scenario: &Scenario, draw: usize) -> 
     changes(&of_draw(&numbers, scenario.run.seed, draw))
 }
 
-/// Returns what is reached in draw number `draw` of numbers with these ranges, below [`DRAWS`].
+/// Returns the amounts that draw number `draw`, below [`DRAWS`], takes from these ranges.
 #[must_use]
 pub fn reached_in_draw(ranges: &[&Reached], seed: u64, draw: usize) -> Vec<f64> {
     let orders = orders(seed, ranges.len());
     ranges.iter().zip(orders).map(|(range, order)| quantile(range, order[draw])).collect()
 }
 
-/// Returns the numbers with what is reached of them in a draw.
+/// Returns the numbers with their amounts in a draw.
 fn of_draw(numbers: &[Nominal], seed: u64, draw: usize) -> Vec<(&Nominal, f64)> {
     let ranges: Vec<&Reached> = numbers.iter().map(|number| number.range).collect();
     numbers.iter().zip(reached_in_draw(&ranges, seed, draw)).collect()
@@ -265,7 +276,7 @@ fn moves(step: f64, from: f64) -> bool {
     (step / from - 1.0).abs() > MOVED
 }
 
-/// Returns what is reached at place `place` among the values of the draws, from the smallest: twentieths of the distribution.
+/// Returns the amount at place `place` among those of the draws, from the smallest: quantiles 1/20 to 19/20 of the range.
 fn quantile(range: &Reached, place: usize) -> f64 {
     range.quantile((place + 1) as f64 / (DRAWS + 1) as f64)
 }
@@ -309,12 +320,12 @@ fn responsible(orders: &[[usize; DRAWS]], steps: &[f64]) -> usize {
     all.rev().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(index, _)| index)
 }
 
-/// What a job's step takes over the range of one number, the others being as the scenario has them.
+/// Step time of a job at both ends of the range of one number; the others are as the scenario has them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
     /// The number.
     pub number: Nominal,
-    /// Step time at the 5 % and the 95 % quantile [s].
+    /// Step time at the 5 % and at the 95 % quantile of the range [s].
     pub steps: [f64; 2],
 }
 
@@ -327,8 +338,7 @@ impl Effect {
     }
 }
 
-/// Returns what the step of a job takes over the range of each number that has one, those that matter most first; empty if the job
-/// completes no step.
+/// Returns the effect of each number that has a range, the largest first; empty if the job completes no step.
 #[must_use]
 pub fn effects(question: Question<'_>) -> Vec<Effect> {
     let Some((_, part)) = question.base() else { return Vec::new() };
@@ -340,4 +350,56 @@ pub fn effects(question: Question<'_>) -> Vec<Effect> {
     let mut all: Vec<Effect> = question.numbers().into_par_iter().filter_map(one).collect();
     all.sort_by(|a, b| b.spread().total_cmp(&a.spread()));
     all
+}
+
+/// Returns what limits a job that computes for the share `busy` of its time: what most of the time goes into.
+fn limit_of(of: &Bottleneck, busy: f64) -> String {
+    let known = [
+        ("node.nic", "NICs"),
+        ("node.intra", "links inside nodes"),
+        ("node.cores", "cores"),
+        ("network", "communication"),
+    ];
+    match known.into_iter().find(|(start, _)| of.resource.starts_with(start)) {
+        _ if of.cause == "compute" || busy >= of.share => "computing".to_owned(),
+        _ if of.cause.contains("checkpoint") => "writing checkpoints".to_owned(),
+        Some((_, name)) => name.to_owned(),
+        None => of.resource.clone(),
+    }
+}
+
+/// Returns the sentence that follows the answer.
+fn sentence(number: &Nominal, of: &RestsOn) -> String {
+    let range = number.range;
+    let [short, long] = of.step_time90.map(seconds);
+    let limited = match of.draws_with_limit {
+        DRAWS => "in all draws".to_owned(),
+        most if 2 * most > DRAWS => "in most draws".to_owned(),
+        some => format!("in {some} of {DRAWS} draws"),
+    };
+    let of_it = if range.unit == Unit::Share { " of it" } else { "" };
+    format!(
+        "This rests on {}: over what {} publications reached {}, {}{of_it}, a step takes {short} to {long}, limited by {} {limited}. \
+         Measure it with {}.",
+        named(number),
+        of.sources,
+        range.how,
+        range.unit.words(of.reached90),
+        of.limit_of_draws,
+        of.measure,
+    )
+}
+
+/// Returns a number with its noun and where it comes from.
+fn named(number: &Nominal) -> String {
+    let (key, noun) = (&number.key, &number.range.noun);
+    let unset = number.unset.map_or_else(String::new, |why| format!("; {why}"));
+    match (&number.value, number.range.unit) {
+        (Some(value), Unit::Share) if key.starts_with("cluster.") => {
+            format!("{value} of {noun} (data sheet{unset})")
+        }
+        (Some(value), Unit::Share) => format!("`{key}` = {value} (data sheet)"),
+        (Some(value), _) => format!("`{key}` = {value} ({noun}, not measured)"),
+        (None, _) => format!("{noun}, `{key}`, which is not set"),
+    }
 }

@@ -1,6 +1,6 @@
 //! Nominal numbers of a scenario that have a range of published results, and the changes of the file that a draw makes.
 
-use super::reached::{self, Reached, Unit};
+use super::{Line, Reached, Unit, all};
 use crate::catalogue::Precision;
 use crate::scenario::change::{Amount, AmountUnit, Editor, Movable};
 use crate::scenario::cluster::IntraKind;
@@ -13,7 +13,7 @@ const NIC: &str = "cluster.network.nic";
 const STORAGE_NIC: &str = "cluster.network.storage_nic";
 const INSIDE: &str = "cluster.node.intra.bandwidth";
 
-/// A number that a scenario does not know from a measurement, and what publications reached of it.
+/// A number of a scenario that nobody measured and that has a range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nominal {
     /// Key of the number.
@@ -27,14 +27,14 @@ pub struct Nominal {
     place: Place,
 }
 
-/// What a scenario says of the line that a job's gradients take between nodes.
+/// What a scenario says of how a job's gradients take the line between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
+enum Transport {
     /// How much of the line they reach.
     Known,
-    /// Neither that nor whether they go over sockets or by RDMA.
+    /// Neither that nor the kind of transport.
     Unset,
-    /// That they go by MPI, which takes sockets or RDMA.
+    /// MPI, which takes sockets or RDMA.
     Mpi,
     Sockets,
     Rdma,
@@ -43,15 +43,15 @@ enum Line {
 /// Keys of a transport that say how much of the line is reached.
 const REACHED: [&str; 3] = ["efficiency", "per_stream", "profile"];
 
-/// Where a draw changes a number.
+/// What a draw changes in the file.
 #[derive(Debug, Clone, PartialEq)]
 enum Place {
-    /// These amounts are multiplied. Where they are NICs, transports whose gradients take them keep their own share of the line: keys of
-    /// the share, and the share that the file has.
+    /// The draw multiplies these amounts. If they are NICs that gradients take too, `kept` has the `efficiency` of each transport, by key
+    /// and as the file has it: the draw raises it, so that gradients get what they got before.
     Amounts { of: Vec<Movable>, kept: Vec<(String, f64)> },
-    /// Another number is written at this key.
+    /// The draw writes the amount at this key.
     Key(String),
-    /// These transports reach a share of the line, by the keys of the share.
+    /// The draw sets the `efficiency` of transports at these keys.
     Transports(Vec<String>),
 }
 
@@ -62,7 +62,7 @@ pub fn nominal(source: Source<'_>, scenario: &Scenario) -> Vec<Nominal> {
     let editor = source.file.editor(source.overrides);
     let movable = editor.movable(&scenario.origins.assumed());
     let finder = Finder { scenario, jobs: editor.elements("job"), editor, movable };
-    let ranges = reached::all().iter();
+    let ranges = all().iter();
     ranges.flat_map(|range| finder.numbers(range)).collect()
 }
 
@@ -77,17 +77,19 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn numbers(&self, range: &'static Reached) -> Vec<Nominal> {
-        match range.name.as_str() {
-            "gradients-sockets" => self.gradients(range, &[Line::Sockets, Line::Mpi, Line::Unset]),
-            "gradients-rdma" => self.gradients(range, &[Line::Rdma]),
-            "gradients-nvlink" | "gradients-pcie" if self.uses_link(range) => {
+        use Transport::{Mpi, Rdma, Sockets, Unset};
+        match range.line {
+            Some(Line::Sockets) => self.gradients(range, &[Sockets, Mpi, Unset]),
+            Some(Line::Rdma) => self.gradients(range, &[Rdma]),
+            Some(Line::Nvlink | Line::Pcie) if self.uses_link(range) => {
                 self.of_nodes(range, INSIDE)
             }
-            "bulk-reads" if self.reads_remotely() => self.of_nodes(
-                range,
-                if self.scenario.cluster.storage_nic.is_some() { STORAGE_NIC } else { NIC },
-            ),
-            _ => self.of_keys(range),
+            Some(Line::Reads) if self.reads_remotely() => {
+                let has_own = self.scenario.cluster.storage_nic.is_some();
+                self.of_nodes(range, if has_own { STORAGE_NIC } else { NIC })
+            }
+            Some(_) => Vec::new(),
+            None => self.of_keys(range),
         }
     }
 
@@ -110,7 +112,7 @@ impl Finder<'_> {
     /// Returns the key of the share of the line that each transport reaches, and the share that the file has.
     fn kept(&self) -> Vec<(String, f64)> {
         let jobs = self.scenario.jobs.iter().zip(&self.jobs);
-        let transports = jobs.filter_map(|(job, key)| Some(self.line(job, key)?.1));
+        let transports = jobs.filter_map(|(job, key)| Some(self.transport(job, key)?.1));
         let measured =
             |transport: &String| self.editor.value(&format!("{transport}.profile")).is_some();
         let share = |transport: String| {
@@ -129,20 +131,20 @@ impl Finder<'_> {
         self.movable.iter().filter(is_one).filter(|of| of.is_written).cloned().collect()
     }
 
-    /// Returns the number of the NIC for gradients that take one of these lines.
-    fn gradients(&self, range: &'static Reached, lines: &[Line]) -> Vec<Nominal> {
+    /// Returns the number of the NIC for gradients with one of these kinds of transport.
+    fn gradients(&self, range: &'static Reached, kinds: &[Transport]) -> Vec<Nominal> {
         let jobs = self.scenario.jobs.iter().zip(&self.jobs);
-        let found: Vec<(Line, String)> = jobs
-            .filter_map(|(job, key)| self.line(job, key))
-            .filter(|(line, _)| lines.contains(line))
+        let found: Vec<(Transport, String)> = jobs
+            .filter_map(|(job, key)| self.transport(job, key))
+            .filter(|(kind, _)| kinds.contains(kind))
             .collect();
         let transports: Vec<String> =
             found.iter().map(|(_, transport)| format!("{transport}.efficiency")).collect();
         let Some(nic) = self.slowest(&self.written(NIC)).filter(|_| !transports.is_empty()) else {
             return Vec::new();
         };
-        let has = |line: Line| found.iter().any(|(of, _)| *of == line);
-        let unset = match (has(Line::Unset), has(Line::Mpi)) {
+        let has = |kind: Transport| found.iter().any(|(of, _)| *of == kind);
+        let unset = match (has(Transport::Unset), has(Transport::Mpi)) {
             (true, _) => Some("the transport of gradients is not set"),
             (false, true) => Some("MPI takes sockets or RDMA"),
             (false, false) => None,
@@ -150,9 +152,9 @@ impl Finder<'_> {
         vec![Nominal { unset, ..Nominal::at(&nic, range, Place::Transports(transports)) }]
     }
 
-    /// Returns what the file says of the line that gradients of the job at `key` take between nodes, and the key of their transport, which
-    /// is NCCL if the file writes none; `None` if they take no line.
-    fn line(&self, job: &Job, key: &str) -> Option<(Line, String)> {
+    /// Returns the kind and the key of the transport that carries gradients of the job at `key` between nodes: NCCL if the file writes
+    /// none. `None` if nothing is carried between nodes.
+    fn transport(&self, job: &Job, key: &str) -> Option<(Transport, String)> {
         let sync = job.sync.as_ref()?;
         if job.nodes <= 1 && sync.servers.is_none() {
             return None;
@@ -160,16 +162,16 @@ impl Finder<'_> {
         let exchange = self.editor.first_below(&format!("{key}.sync"))?;
         let written = self.editor.first_below(&format!("{exchange}.transport"));
         let kind = written.as_ref().and_then(|key| key.rsplit('.').next());
-        let line = match kind {
-            Some("nccl" | "mpi-cuda-aware") => Line::Rdma,
-            Some("tcp" | "gloo" | "grpc") => Line::Sockets,
-            Some(_) => Line::Mpi,
-            None => Line::Unset,
+        let found = match kind {
+            Some("nccl" | "mpi-cuda-aware") => Transport::Rdma,
+            Some("tcp" | "gloo" | "grpc") => Transport::Sockets,
+            Some(_) => Transport::Mpi,
+            None => Transport::Unset,
         };
         let transport = written.unwrap_or_else(|| format!("{exchange}.transport.nccl"));
         let is_known =
             REACHED.iter().any(|of| self.editor.value(&format!("{transport}.{of}")).is_some());
-        Some((if is_known { Line::Known } else { line }, transport))
+        Some((if is_known { Transport::Known } else { found }, transport))
     }
 
     /// Returns the numbers at the keys that a range names and that jobs use.
@@ -263,11 +265,10 @@ fn sends_inside(job: &Job) -> bool {
     job.copies_per_node > 1 && job.sync.is_some() || job.parallelism.is_some()
 }
 
-/// Returns the changes of the file with which these amounts are reached, on all nodes alike, as `--set` takes them. An amount that is
-/// reached as it is written stays.
+/// Returns the overrides that set the numbers to these amounts, on all nodes alike; none for a number that the file has already.
 #[must_use]
 pub fn changes(drawn: &[(&Nominal, f64)]) -> Vec<Override> {
-    // A NIC that reads less than its line still sends gradients at their own share of it.
+    // A draw that makes the NIC slower for reads must not make gradients slower: their share is one of the whole line.
     let reads = drawn.iter().find_map(|(of, share)| match &of.place {
         Place::Amounts { kept, .. } if !kept.is_empty() => Some((kept, *share)),
         _ => None,

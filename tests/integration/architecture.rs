@@ -158,7 +158,7 @@ fn external_crates_are_used_only_in_their_wrapper_modules() {
         (
             "toml::",
             &[
-                "ranges/reached.rs",
+                "ranges/mod.rs",
                 "scenario/file.rs",
                 "plot/",
                 "profile/",

@@ -19,7 +19,7 @@ const STORAGES: [&str; 2] = ["bulk-reads", "disk-reads"];
 const PEAKS: [&str; 3] = ["peak-transformer-a100", "peak-transformer-h100", "peak-convnet"];
 const WRITERS: [&str; 1] = ["checkpoint-writer"];
 
-/// Returns the answers on the first job over what publications reached.
+/// Returns the draws for the first job.
 fn draws(case: &Case) -> Option<Draws> {
     let (scenario, options) = (&case.scenario, sim::Options::default());
     let outcome = simulate(scenario);
@@ -126,8 +126,8 @@ fn reported_threads_fall_where_their_answers_say() {
 
 #[test]
 fn a_draw_is_what_the_key_of_its_share_gives() {
-    // System: gradients over sockets at 40 % of the line. Expectation: as with `efficiency` of a transport; over a NIC that reads at
-    // 80 % of its line too, gradients keep their own share of the line.
+    // System: gradients that reach 40 % of a NIC's line. Expectation: as with `efficiency = 0.4` of a transport. Where reads reach 80 % of
+    // the same line, the NIC gets 80 % of its bandwidth and the transport an `efficiency` of 0.5, so that gradients still get 40 %.
     let case = kept("pytorch-36298", &[]);
     let numbers = nominal(&case);
     let number = |range: &str| numbers.iter().find(|of| of.range.name == range).expect("a number");
@@ -316,8 +316,8 @@ fn the_nominal_step_of_a_sentence_is_that_of_the_report() {
 
 #[test]
 fn shorter_draws_agree_with_draws_of_the_whole_run() {
-    // System: a run of 400 steps, of which draws repeat 50, and the same with a warm-up so long that no part is left to repeat. Expectation:
-    // step times within 2 %, and the same limit.
+    // System: a run of 400 steps. With a warm-up of 20 steps a draw makes an eighth of the rest; with one of 385 steps it makes the whole run.
+    // Expectation: both draws have the same step times within 2 %, and the short one takes under a quarter of the events.
     let case = |warm_up: &str| {
         let changes = [("run.steps", "400"), ("run.warm_up", warm_up), ("run.replications", "1")];
         kept("oumi-213", &changes)

@@ -16,7 +16,6 @@
 //! assert!(refused.unwrap_err().to_string().contains("steps"));
 //! ```
 
-mod achieved;
 mod assumed;
 mod background;
 pub mod change;

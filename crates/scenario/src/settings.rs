@@ -1,12 +1,12 @@
 //! Settings of a scenario file, and how they become a [`Scenario`].
 
-use super::achieved;
 use super::assumed::Origins;
 use super::background::BackgroundSettings;
 use super::check::Check;
 use super::cluster::ClusterSettings;
 use super::dataset::{self, DatasetSettings};
 use super::document::{Document, ROOT};
+use super::dotted::split_key;
 use super::fault::FaultSettings;
 use super::field::{Field, List, Named};
 use super::file::ScenarioFile;
@@ -69,7 +69,7 @@ pub(super) struct ScenarioSettings {
     #[schemars(extend("x-role" = Role::Limit))]
     pub(super) fault: Field<List<FaultSettings>>,
     /// Keys whose numbers were measured rather than taken from data sheets or guessed, such as `["cluster.network.nic"]`: `forebay run` then
-    /// does not ask what the answer would be over what publications reached (default: none).
+    /// does not simulate them with what publications reached (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     pub(super) achieved: Field<List<String>>,
     /// Values that `forebay sweep` gives to keys: a list (`"job.batch" = [32, 64]`), a range (`{ from = 32, to = 512, steps = 5, scale = "log" }`), or
@@ -235,7 +235,7 @@ impl ScenarioSettings {
             })
             .collect();
         let background = self.background(check, &storage_names, &storage);
-        let achieved = achieved::resolve(&self.achieved, check);
+        let achieved = achieved(&self.achieved, check);
         self.check_order(check, run.as_ref(), &jobs);
         self.check_nodes(check);
         self.check_names(check);
@@ -374,4 +374,29 @@ fn decoders(job: &Job, dataset: &Dataset) -> u32 {
     };
     let workers = job.loader.stages.iter().filter(decodes).map(|stage| stage.workers);
     dataset.image.map_or(0, |_| workers.sum::<u32>().saturating_mul(job.loaders_per_node()))
+}
+
+/// Returns the keys, each as `--set` takes it for one job or storage; `None` if the list is wrong. That a key is not set is no mistake,
+/// because a change may remove it.
+fn achieved(field: &Field<List<String>>, check: Check<'_>) -> Option<Vec<String>> {
+    let Some((_, list)) = field.given() else {
+        return (!field.is_written()).then(Vec::new);
+    };
+    let (mut found, mut not_set) = (Vec::new(), Vec::new());
+    for entry in &list.0 {
+        let key = entry.get()?;
+        let at = split_key(key).map_or_else(Vec::new, |path| check.document.find(&path));
+        if at.is_empty() {
+            not_set.push(key.as_str());
+        }
+        found.extend(at.into_iter().map(|id| check.document.path(id)));
+    }
+    if let Some(first) = not_set.first() {
+        let more = not_set.len() - 1;
+        let others = if more > 0 { format!(" and {more} more keys") } else { String::new() };
+        let verb = if more > 0 { "are not set: they have" } else { "which is not set: it has" };
+        let comma = if more > 0 { " that" } else { "," };
+        check.remark(format!("`achieved` names `{first}`{others}{comma} {verb} no effect."));
+    }
+    Some(found)
 }
