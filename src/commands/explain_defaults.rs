@@ -52,10 +52,10 @@ struct Ranked {
 
 /// Returns the ranked numbers of the scenario; `None` if none has a range.
 fn ranked(opened: &Opened, explain: &ExplainDefaults) -> Result<Option<Ranked>, Failure> {
-    if ranges::nominal(opened.source(), &opened.resolve()?).is_empty() {
+    let scenario = opened.resolve_to_run(|_| 1)?;
+    if ranges::nominal(opened.source(), &scenario).is_empty() {
         return Ok(None);
     }
-    let scenario = opened.resolve_to_run(|_| 1)?;
     let pool = points::pool(explain.scenario.options.threads)?;
     let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
     let outcome = sim::run(&scenario, 0, &options).whole()?;
@@ -77,12 +77,11 @@ fn rank(
     options: &sim::Options<'_>,
 ) -> Option<Ranked> {
     let report = report::summarise(scenario, std::slice::from_ref(outcome), 0.0);
-    let named = report.bottleneck?.job;
-    let job = scenario.jobs.iter().position(|job| job.name == named)?;
-    let step = report.jobs[job].figures.step_time.mean?;
-    let effects =
-        ranges::effects(Question { source: opened.source(), scenario, outcome, job, options });
-    Some(Ranked { job: named, step, effects })
+    let of = (scenario, outcome, &report);
+    let question = Question::of_bottleneck(opened.source(), of, options)?;
+    let of_job = &report.jobs[question.job];
+    let step = of_job.figures.step_time.mean?;
+    Some(Ranked { job: of_job.name.clone(), step, effects: ranges::effects(question) })
 }
 
 impl Ranked {

@@ -43,10 +43,7 @@ pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
         run_figure::save(path, kind, &figure(&compared))?;
     }
     let all = Training { published: &published, fitted, transfers, compared };
-    match wanted.format {
-        ReportFormat::Text => output::text(&text(&all)),
-        ReportFormat::Json => output::stdout(format!("{:#}\n", as_json(&all)).as_bytes()),
-    }
+    print(wanted, || text(&all), || as_json(&all))
 }
 
 /// Results of training with their predictions, and what these rest on.
@@ -66,6 +63,18 @@ impl Training<'_> {
     }
 }
 
+/// Prints a table in the format that was asked for.
+fn print(
+    wanted: &cli::Published,
+    text: impl FnOnce() -> String,
+    json: impl FnOnce() -> serde_json::Value,
+) -> Result<(), Failure> {
+    match wanted.format {
+        ReportFormat::Text => output::text(&text()),
+        ReportFormat::Json => output::stdout(format!("{:#}\n", json()).as_bytes()),
+    }
+}
+
 /// Refuses options of other tables.
 fn has_table_only(wanted: &cli::Published, table: &str) -> Result<(), Failure> {
     for (given, option) in
@@ -79,7 +88,7 @@ fn has_table_only(wanted: &cli::Published, table: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Predicts results from data sheets, over what publications reached.
+/// Predicts training on clusters of which only data sheets are known, and the same with one measurement of each transport.
 fn of_ranges(wanted: &cli::Published) -> Result<(), Failure> {
     has_table_only(wanted, "ranges")?;
     let mut published = read(wanted.file.as_deref())?;
@@ -91,12 +100,7 @@ fn of_ranges(wanted: &cli::Published) -> Result<(), Failure> {
     let (fitted, transfers) = (published::fit(&published), published::transfers(&published));
     let compared = compare(&published, &fitted, &transfers);
     let all = Judged { over: published::over_ranges(&published), compared };
-    match wanted.format {
-        ReportFormat::Text => output::text(&published_ranges::text(&all)),
-        ReportFormat::Json => {
-            output::stdout(format!("{:#}\n", published_ranges::as_json(&all)).as_bytes())
-        }
-    }
+    print(wanted, || published_ranges::text(&all), || published_ranges::as_json(&all))
 }
 
 /// Predicts each model of a transport from the transport's other models.
@@ -104,12 +108,7 @@ fn of_transfer(wanted: &cli::Published) -> Result<(), Failure> {
     has_table_only(wanted, "transfer")?;
     let published = read(wanted.file.as_deref())?;
     let left_out = published::left_out(&published);
-    match wanted.format {
-        ReportFormat::Text => output::text(&published_transfer::text(&left_out)),
-        ReportFormat::Json => {
-            output::stdout(format!("{:#}\n", published_transfer::as_json(&left_out)).as_bytes())
-        }
-    }
+    print(wanted, || published_transfer::text(&left_out), || published_transfer::as_json(&left_out))
 }
 
 /// Compares predictions with results of storages.
@@ -131,12 +130,7 @@ fn of_storage(wanted: &cli::Published) -> Result<(), Failure> {
         return output::stdout(text.as_bytes());
     }
     let compared = storage::compare(&name, &all).map_err(wrong)?;
-    match wanted.format {
-        ReportFormat::Text => output::text(&published_storage::text(&compared)),
-        ReportFormat::Json => {
-            output::stdout(format!("{:#}\n", published_storage::as_json(&compared)).as_bytes())
-        }
-    }
+    print(wanted, || published_storage::text(&compared), || published_storage::as_json(&compared))
 }
 
 fn read(file: Option<&Path>) -> Result<Published, Failure> {

@@ -109,7 +109,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether to ask what the answer would be over what publications reached of nominal numbers.
+/// Returns whether to simulate draws of numbers that nobody measured.
 fn assumes_ranges(run: &Run) -> bool {
     match run.assume {
         Some(assume) => assume == Assume::Ranges,
@@ -117,19 +117,17 @@ fn assumes_ranges(run: &Run) -> bool {
     }
 }
 
-/// Returns the answers over what publications reached of nominal numbers, if they differ; `None` if a signal came before they were known.
+/// Returns the draws of numbers that nobody measured; `None` if they do not change the answer, or if a signal came before that was known.
 fn draws(
     opened: &Opened,
     (scenario, outcomes, report): (&Scenario, &[Outcome], &Report),
     pool: &rayon::ThreadPool,
     collectives: &sim::IdleCollectives,
 ) -> Option<Draws> {
-    let named = &report.bottleneck.as_ref()?.job;
-    let job = scenario.jobs.iter().position(|job| job.name == *named)?;
     let stop = Some(interrupt::flag());
     let options = sim::Options { stop, collectives: Some(collectives), ..sim::Options::default() };
-    let (source, outcome) = (opened.source(), outcomes.first()?);
-    let question = Question { source, scenario, outcome, job, options: &options };
+    let of = (scenario, outcomes.first()?, report);
+    let question = Question::of_bottleneck(opened.source(), of, &options)?;
     let found = pool.install(|| ranges::draws(question));
     found.filter(|_| !interrupt::raised())
 }

@@ -178,9 +178,8 @@ fn statement(
 ) -> Verdict {
     let speed = words::Speed::of(base);
     let ranks = search::ranks_higher(base, found);
-    let limits = found.good().zip(ranks).enumerate().map(|(at, (tried, ranks_higher))| Limit {
-        ranks_higher,
-        ..limit(base, tried, next.clone().filter(|_| at == 0))
+    let limits = found.good().zip(ranks).enumerate().map(|(at, (tried, ranks_higher))| {
+        limit(base, tried, next.clone().filter(|_| at == 0), ranks_higher)
     });
     let limits = limits.collect();
     let names = |of: &dyn Fn(&Tried) -> bool| {
@@ -218,7 +217,7 @@ fn statement(
     }
 }
 
-fn limit(base: &Base, tried: &Tried, next: Option<String>) -> Limit {
+fn limit(base: &Base, tried: &Tried, next: Option<String>, ranks_higher: usize) -> Limit {
     let (lever, effect) = (&tried.lever, &tried.effect);
     let resource = base.report.resources.iter().find(|of| lever.enlarges(of.of));
     Limit {
@@ -234,7 +233,7 @@ fn limit(base: &Base, tried: &Tried, next: Option<String>) -> Limit {
         gain: effect.gain,
         gain_interval: effect.gain_interval,
         next,
-        ranks_higher: 0,
+        ranks_higher,
         others: effect.others.clone(),
     }
 }
