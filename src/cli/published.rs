@@ -55,7 +55,7 @@ pub enum PublishedTable {
     Training,
     /// Models of training, each predicted from the other models of its transport
     Transfer,
-    /// Training on clusters of which only data sheets are known, over what publications reached
+    /// Training on clusters of which only data sheets are known, with lines at what publications reached
     Ranges,
     /// Official results of MLPerf Storage
     Storage,

@@ -1,4 +1,4 @@
-//! `forebay published --table ranges`: results over what publications reached of the rates in data sheets.
+//! `forebay published --table ranges`: published training beside predictions from data sheets and from one measured rate.
 
 use super::published::{cells, table};
 use crate::published::{Compared, Coverage, OverRanges, PublishedResult, Role};
@@ -7,14 +7,14 @@ use crate::stats::{mean, quantile};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Results over ranges, and all results with what was measured of each transport.
+/// Predictions from data sheets, and predictions of the same results with one measured rate of each transport.
 pub(super) struct Judged<'p> {
     pub(super) over: Vec<OverRanges<'p>>,
     pub(super) compared: Vec<Compared<'p>>,
 }
 
 impl<'p> Judged<'p> {
-    /// Returns the results over ranges from which nothing was fitted, as predicted with what was measured.
+    /// Returns the predictions with a measured rate, of results that the rate was not fitted to.
     fn measured(&self) -> impl Iterator<Item = &Compared<'p>> {
         let is_one = |one: &&Compared<'p>| {
             let judges = one.result.role() == Role::HeldOut;
@@ -74,7 +74,7 @@ impl OfSource<'_, '_> {
     }
 }
 
-/// Coverage of results by draws, by draws and what other publications lie outside theirs, and with what was measured.
+/// Coverage of draws, of 90 % intervals, and of intervals with a measured rate.
 fn coverage(all: &Judged<'_>) -> [Option<Coverage>; 3] {
     let over = |is: &dyn Fn(&OverRanges<'_>) -> bool| {
         Coverage::of(all.over.iter().map(|one| (one.result.source.as_str(), is(one))))

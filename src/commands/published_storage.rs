@@ -171,7 +171,8 @@ impl Errors {
     }
 }
 
-/// Returns the number of long first batches that are predicted without their own official time, and the median of their relative errors.
+/// Returns how many first batches of at least 4 s are predicted, each with its own official time held out, and the median of the relative
+/// errors.
 fn first_batches(compared: &[StorageCompared<'_>]) -> Option<(usize, f64)> {
     let judged = compared.iter().filter(|one| one.judges_first_batch);
     let long = judged.filter_map(|one| Some((one, one.result.first_batch_later?)));

@@ -2,7 +2,8 @@
 //!
 //! A fit chooses whatever values reproduce the results. If a fitted rate is far below the link's rate, the link does not
 //! explain it: the rate then stands for sums on a CPU, copies through the host, an input pipeline or a framework. Such a rate
-//! still predicts other models: with ResNet-101's fit, VGG-16 over Horovod's MPI is 12 % off, at the link's rate 231 %.
+//! still predicts other models better than the link's rate: VGG-16 over Horovod's MPI is predicted 12 % off with the rate fitted to
+//! ResNet-101, and 231 % off with the link's.
 
 use super::constants::Constants;
 use super::scenario::{beyond, inside, network};

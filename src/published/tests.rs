@@ -248,8 +248,8 @@ const FOUR: [&str; 4] = ["inceptionv3", "resnet101", "vgg16", "resnet50"];
 /// Rate of the network of these models' nodes [B/s].
 const LINE: f64 = 3.125e9;
 
-/// Returns results of the models `names` that `truth` gives, from the model's number, the result's number of GPUs and its value at
-/// other costs.
+/// Returns results of these models whose measured values `truth` invents: from the index of the model in [`FOUR`], and a function that
+/// predicts the result with some costs.
 fn planted(names: &[&str], truth: impl Fn(usize, &dyn Fn(&Constants) -> f64) -> f64) -> Published {
     let series = |name: &str| {
         let fit = if name == FOUR[3] { "" } else { ", fit = true" };

@@ -82,7 +82,8 @@ pub struct LeftOutResult<'p> {
     pub interval90: [f64; 2],
 }
 
-/// Returns the errors of transfer for each transport of a site that has results of three models or more.
+/// Returns how far predictions of models that are left out of a fit are off, for each site and transport with results of at least three
+/// models.
 #[must_use]
 pub fn transfers(published: &Published) -> Transfers {
     let groups: Vec<_> = groups(published).into_iter().collect();

@@ -215,7 +215,7 @@ fn logs_keep_their_true_explanation_and_the_proposed_run_tells_it_from_others() 
 }
 
 #[test]
-#[ignore = "two minutes of one core"]
+#[ignore = "two minutes of one core; docs/src/develop.md has the command"]
 fn twelve_logs_keep_their_true_explanation_and_the_proposed_run_tells_it_from_others() {
     check_logs(1);
 }
