@@ -62,6 +62,7 @@
 //! | [`networks`] | networks | small neural networks as data, and their training steps on CPU cores | `random` |
 //! | [`probe`] | calibrate | timed experiments on this machine; knows nothing of scenarios | `engine`, `image`, `input`, `live_queue`, `measurement`, `networks`, `random`, `stats`, `units` |
 //! | [`cluster`] | cluster | processes on several nodes that measure network and shared storage together | `fit`, `input`, `measurement`, `probe`, `random`, `stats` |
+//! | [`select`] | select | which of several settings meets constraints or is the best, by replications that vary | `stats` |
 //! | [`sim`] | sim | the simulated world | `cache`, `collective`, `engine`, `fluid`, `law`, `metrics`, `random`, `report`, `scenario`, `stats` |
 //! | [`live`] | live | the live world: runs of a scenario on this machine | `engine`, `image`, `input`, `law`, `live_queue`, `metrics`, `networks`, `probe`, `random`, `report`, `scenario`, `stats` |
 //! | [`ranges`] | | ranges of nominal numbers, from publications, and runs with amounts from them | `catalogue`, `random`, `report`, `scenario`, `sim`, `stats`, `units`, `verdict` |
@@ -101,6 +102,7 @@ pub use forebay_networks as networks;
 pub use forebay_plot as plot;
 pub use forebay_report::{self as report, metric};
 pub use forebay_scenario::{self as scenario, profile};
+pub use forebay_select as select;
 pub use forebay_sim as sim;
 pub use forebay_verdict as verdict;
 

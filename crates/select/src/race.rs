@@ -1,0 +1,296 @@
+//! Fully sequential selection of the best of several alternatives among those that meet constraints.
+//!
+//! The procedure is that of S.-H. Kim and B. L. Nelson, *A fully sequential procedure for indifference-zone selection in simulation*,
+//! ACM TOMACS 11(3), 2001 (KN, with c = 1), and, for constraints, the feasibility check of S. Andradóttir and S.-H. Kim, *Fully sequential
+//! procedures for comparing constrained systems via simulation*, Naval Research Logistics 57(5), 2010, both at once (their AK+). After `first`
+//! replications of each alternative, every further one is made only of alternatives that are still undecided. The sum of the
+//! differences between two alternatives is a Brownian motion with drift; it leaves a triangle whose height follows from the
+//! variance of the first replications, and the wrong side has the probability that the certainty allows.
+//!
+//! Replication `r` of all alternatives may use the same random numbers: variances are those of differences, and the
+//! probabilities of all errors are added (Bonferroni), so that the certainty holds with and without them, and common random numbers save
+//! replications.
+
+use forebay_engine::stats::mean;
+
+/// What a race is to find out, and how certainly.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Probability that the result is right wherever differences exceed the indifferences, such as 0.95.
+    pub certainty: f64,
+    /// Difference of objectives from which on the better alternative matters; above 0.
+    pub indifference: f64,
+    /// For each constraint, the margin below which either decision is as good; above 0.
+    pub tolerances: Vec<f64>,
+    /// Replications of each alternative before anything is decided; at least 2.
+    pub first: usize,
+    /// Replications of each alternative after which the race ends undecided.
+    pub most: usize,
+}
+
+/// What a replication of an alternative shows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Observation {
+    /// Objective; larger is better.
+    pub objective: f64,
+    /// For each constraint how far it is met: above 0 if it is, below 0 if not.
+    pub margins: Vec<f64>,
+}
+
+/// Where an alternative stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// It meets all constraints, and no other is better by more than the indifference.
+    Best,
+    /// The alternative with this index is better.
+    Beaten(usize),
+    /// It misses the constraint with this index.
+    Misses(usize),
+    /// Not decided after as many replications as are allowed.
+    Undecided,
+    /// It was withdrawn, because it could not be observed.
+    Withdrawn,
+}
+
+/// Returns the squared half-width h² of the triangle, in standard deviations of a difference per indifference, for an error of
+/// probability `error` and a variance from `first` replications: 2 η (first − 1) with η = ((2 error)^(−2 ÷ (first − 1)) − 1) ÷ 2
+/// (Kim and Nelson 2001, equation 1 with c = 1).
+#[must_use]
+pub fn boundary(error: f64, first: usize) -> f64 {
+    let degrees = first.max(2) as f64 - 1.0;
+    let eta = ((2.0 * error).powf(-2.0 / degrees) - 1.0) / 2.0;
+    2.0 * eta.max(0.0) * degrees
+}
+
+/// A race between alternatives. Ask which of them need a replication ([`Race::wanted`]), make one of each, hand them in
+/// ([`Race::observe`]), and ask again, until none is wanted.
+#[derive(Debug, Clone)]
+pub struct Race {
+    rules: Rules,
+    entrants: Vec<Entrant>,
+    /// h² of comparisons and of constraints.
+    compare: f64,
+    check: f64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Entrant {
+    objectives: Vec<f64>,
+    /// Margins of each constraint.
+    margins: Vec<Vec<f64>>,
+    /// Whether all replications are equal, so that one is enough.
+    is_exact: bool,
+    is_withdrawn: bool,
+    /// Whether each constraint is met, once that is decided.
+    met: Vec<Option<bool>>,
+    beaten_by: Option<usize>,
+}
+
+impl Entrant {
+    fn misses(&self) -> Option<usize> {
+        self.met.iter().position(|met| *met == Some(false))
+    }
+
+    fn is_feasible(&self) -> bool {
+        !self.is_withdrawn && self.met.iter().all(|met| *met == Some(true))
+    }
+
+    /// Whether it may still be the best.
+    fn is_in(&self) -> bool {
+        !self.is_withdrawn && self.beaten_by.is_none() && self.misses().is_none()
+    }
+}
+
+impl Race {
+    /// Begins a race between as many alternatives.
+    #[must_use]
+    pub fn new(alternatives: usize, rules: Rules) -> Race {
+        let error = 1.0 - rules.certainty;
+        let constraints = rules.tolerances.len();
+        let (rivals, checks) = (alternatives.saturating_sub(1), alternatives * constraints);
+        // Both kinds of error share what is allowed.
+        let kinds = f64::from(u8::from(rivals > 0) + u8::from(checks > 0)).max(1.0);
+        let each = |number: usize| error / kinds / number.max(1) as f64;
+        let entrant = Entrant {
+            margins: vec![Vec::new(); constraints],
+            met: vec![None; constraints],
+            ..Entrant::default()
+        };
+        Race {
+            compare: boundary(each(rivals), rules.first),
+            check: boundary(each(checks), rules.first),
+            entrants: vec![entrant; alternatives],
+            rules,
+        }
+    }
+
+    /// Returns the alternatives that need a replication, each with its number from 0; none when the race is over.
+    #[must_use]
+    pub fn wanted(&self) -> Vec<(usize, usize)> {
+        let first = self.rules.first.max(2);
+        let number = |at: usize| self.entrants[at].objectives.len();
+        let open = |at: &usize| {
+            let entrant = &self.entrants[*at];
+            !entrant.is_exact && !entrant.is_withdrawn
+        };
+        let all = 0..self.entrants.len();
+        let begins: Vec<_> =
+            all.filter(open).filter(|at| number(*at) < first).map(|at| (at, number(at))).collect();
+        if !begins.is_empty() {
+            return begins;
+        }
+        let left = self.undecided().into_iter().filter(open);
+        left.filter(|at| number(*at) < self.rules.most).map(|at| (at, number(at))).collect()
+    }
+
+    /// Hands in the next replication of an alternative.
+    pub fn observe(&mut self, alternative: usize, observation: &Observation) {
+        let entrant = &mut self.entrants[alternative];
+        entrant.objectives.push(observation.objective);
+        for (all, margin) in entrant.margins.iter_mut().zip(&observation.margins) {
+            all.push(*margin);
+        }
+        self.decide();
+    }
+
+    /// Says that all replications of an alternative are as the last one: it needs no more.
+    pub fn settle(&mut self, alternative: usize) {
+        self.entrants[alternative].is_exact = true;
+        self.decide();
+    }
+
+    /// Takes an alternative out of the race.
+    pub fn withdraw(&mut self, alternative: usize) {
+        self.entrants[alternative].is_withdrawn = true;
+        self.decide();
+    }
+
+    /// Returns the place of an alternative.
+    #[must_use]
+    pub fn place(&self, alternative: usize) -> Place {
+        let entrant = &self.entrants[alternative];
+        match (entrant.misses(), entrant.beaten_by) {
+            _ if entrant.is_withdrawn => Place::Withdrawn,
+            (Some(constraint), _) => Place::Misses(constraint),
+            (None, Some(by)) => Place::Beaten(by),
+            (None, None) if entrant.is_feasible() && self.undecided().is_empty() => Place::Best,
+            (None, None) => Place::Undecided,
+        }
+    }
+
+    /// Returns the best alternative: the selected one, or, if the race ended undecided, the one with the largest mean among those that meet the
+    /// constraints by their means; `None` if none does.
+    #[must_use]
+    pub fn best(&self) -> Option<usize> {
+        let meets = |at: &usize| {
+            let entrant = &self.entrants[*at];
+            let by_mean = |(met, margins): (&Option<bool>, &Vec<f64>)| {
+                met.unwrap_or_else(|| mean(margins).is_some_and(|margin| margin >= 0.0))
+            };
+            entrant.is_in() && entrant.met.iter().zip(&entrant.margins).all(by_mean)
+        };
+        let mean_of = |at: usize| mean(&self.entrants[at].objectives).unwrap_or(f64::NEG_INFINITY);
+        let feasible = (0..self.entrants.len()).filter(meets);
+        feasible.rev().max_by(|a, b| mean_of(*a).total_cmp(&mean_of(*b)))
+    }
+
+    /// Returns whether everything was decided with the certainty that was asked for.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        self.undecided().is_empty() && self.wanted().is_empty()
+    }
+
+    /// Returns the number of replications that an alternative has.
+    #[must_use]
+    pub fn replications(&self, alternative: usize) -> usize {
+        self.entrants[alternative].objectives.len()
+    }
+
+    /// Returns the alternatives that need more replications: those whose constraints are open, and all that may be the best if these are
+    /// several.
+    fn undecided(&self) -> Vec<usize> {
+        let left = || (0..self.entrants.len()).filter(|at| self.entrants[*at].is_in());
+        if left().count() > 1 {
+            return left().collect();
+        }
+        left().filter(|at| !self.entrants[*at].is_feasible()).collect()
+    }
+
+    fn decide(&mut self) {
+        let first = self.rules.first.max(2);
+        for at in 0..self.entrants.len() {
+            let entrant = &self.entrants[at];
+            if entrant.is_exact || entrant.objectives.len() >= first {
+                let met = self.checked(entrant);
+                self.entrants[at].met = met;
+            }
+        }
+        for at in 0..self.entrants.len() {
+            let beaten = |by: &usize| {
+                let rival = &self.entrants[*by];
+                *by != at && rival.is_in() && rival.is_feasible() && self.beats(*by, at)
+            };
+            if self.entrants[at].is_in() {
+                self.entrants[at].beaten_by = (0..self.entrants.len()).find(beaten);
+            }
+        }
+    }
+
+    /// Returns which constraints are met, as far as that is decided.
+    fn checked(&self, entrant: &Entrant) -> Vec<Option<bool>> {
+        let one = |((met, margins), tolerance): ((&Option<bool>, &Vec<f64>), &f64)| {
+            let sum: f64 = margins.iter().sum();
+            let first = &margins[..margins.len().min(self.rules.first.max(2))];
+            let variance = if entrant.is_exact { 0.0 } else { variance(first) };
+            let limit = height(self.check, variance, *tolerance, margins.len());
+            match *met {
+                Some(met) => Some(met),
+                None if sum >= limit => Some(true),
+                None if sum <= -limit => Some(false),
+                None => None,
+            }
+        };
+        entrant.met.iter().zip(&entrant.margins).zip(&self.rules.tolerances).map(one).collect()
+    }
+
+    /// Returns whether alternative `a` is decided to be better than `b`; of equal ones, the first is.
+    fn beats(&self, a: usize, b: usize) -> bool {
+        let (left, right) = (&self.entrants[a], &self.entrants[b]);
+        let number =
+            [left, right].into_iter().filter(|of| !of.is_exact).map(|of| of.objectives.len());
+        let Some(number) = number.min().or(Some(1)) else { return false };
+        let first = self.rules.first.max(2);
+        let both_exact = left.is_exact && right.is_exact;
+        if number == 0 || (!both_exact && number < first) {
+            return false;
+        }
+        let at = |entrant: &Entrant, replication: usize| {
+            let last = entrant.objectives.len().saturating_sub(1);
+            entrant.objectives.get(replication.min(last)).copied().unwrap_or(f64::NAN)
+        };
+        let differences: Vec<f64> =
+            (0..number).map(|replication| at(left, replication) - at(right, replication)).collect();
+        let sum: f64 = differences.iter().sum();
+        let variance = if both_exact { 0.0 } else { variance(&differences[..first.min(number)]) };
+        let limit = height(self.compare, variance, self.rules.indifference, number);
+        match limit == 0.0 {
+            true => sum > 0.0 || (sum == 0.0 && a < b),
+            false => sum > limit,
+        }
+    }
+}
+
+/// Returns how far the sum of `number` differences must be from 0 to be decided: h² S² ÷ (2 δ) − δ number ÷ 2, or 0 if that is
+/// negative.
+fn height(boundary: f64, variance: f64, indifference: f64, number: usize) -> f64 {
+    let height = boundary * variance / indifference - indifference * number as f64;
+    (height / 2.0).max(0.0)
+}
+
+/// Returns the sample variance; 0 of fewer than two values.
+fn variance(values: &[f64]) -> f64 {
+    forebay_engine::stats::sd(values).map_or(0.0, |sd| sd * sd)
+}
+
+#[cfg(test)]
+mod tests;
