@@ -7,11 +7,15 @@
 //! differences between two alternatives is a Brownian motion with drift; it leaves a triangle whose height follows from the
 //! variance of the first replications, and the wrong side has the probability that the certainty allows.
 //!
+//! A triangle takes many replications where a difference is large and the indifference small. So half of the allowed error goes to
+//! ordinary t-tests after `first`, twice, four times, eight times … as many replications, each with a smaller share of it
+//! (1/2, 1/6, 1/12, …, which add up to 1): what is clear is decided by the first of them.
+//!
 //! Replication `r` of all alternatives may use the same random numbers: variances are those of differences, and the
 //! probabilities of all errors are added (Bonferroni), so that the certainty holds with and without them, and common random numbers save
 //! replications.
 
-use forebay_engine::stats::mean;
+use forebay_engine::stats::{mean, sd, student_quantile};
 
 /// What a race is to find out, and how certainly.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,9 +72,58 @@ pub fn boundary(error: f64, first: usize) -> f64 {
 pub struct Race {
     rules: Rules,
     entrants: Vec<Entrant>,
-    /// h² of comparisons and of constraints.
-    compare: f64,
-    check: f64,
+    /// How comparisons and constraints are decided.
+    compare: Boundary,
+    check: Boundary,
+}
+
+/// When the sum of differences decides.
+#[derive(Debug, Clone, Copy)]
+struct Boundary {
+    /// h² of the triangle.
+    squared: f64,
+    /// Probability of an error of all t-tests together.
+    error: f64,
+    /// Number of replications before the first t-test.
+    first: usize,
+}
+
+impl Boundary {
+    fn new(error: f64, first: usize) -> Boundary {
+        Boundary { squared: boundary(error / 2.0, first), error: error / 2.0, first }
+    }
+
+    /// Returns whether the mean of the differences is decided to be above 0 or below it; `None` if it is not decided.
+    fn decide(&self, differences: &[f64], indifference: f64) -> Option<bool> {
+        let (number, sum) = (differences.len(), differences.iter().sum::<f64>());
+        if number < self.first {
+            return None;
+        }
+        let variance = variance(&differences[..self.first]);
+        let triangle = self.squared * variance / indifference - indifference * number as f64;
+        let limit = (triangle / 2.0).max(0.0).min(self.test(differences));
+        match sum {
+            _ if sum > limit || (sum == 0.0 && limit == 0.0) => Some(true),
+            _ if sum < -limit => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Returns how far the sum must be from 0 for the t-test after this number of replications; infinite where there is none.
+    fn test(&self, differences: &[f64]) -> f64 {
+        let times = differences.len() / self.first;
+        if !differences.len().is_multiple_of(self.first) || !times.is_power_of_two() {
+            return f64::INFINITY;
+        }
+        let (look, number) = (f64::from(times.ilog2()) + 1.0, differences.len() as f64);
+        let error = self.error / (look * (look + 1.0));
+        let quantile = student_quantile(1.0 - error, number - 1.0).unwrap_or(f64::INFINITY);
+        // Equal differences may be so by chance, and are then decided by the triangle.
+        match sd(differences) {
+            Some(sd) if sd > 0.0 => quantile * sd * number.sqrt(),
+            _ => f64::INFINITY,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -117,8 +170,8 @@ impl Race {
             ..Entrant::default()
         };
         Race {
-            compare: boundary(each(rivals), rules.first),
-            check: boundary(each(checks), rules.first),
+            compare: Boundary::new(each(rivals), rules.first.max(2)),
+            check: Boundary::new(each(checks), rules.first.max(2)),
             entrants: vec![entrant; alternatives],
             rules,
         }
@@ -238,17 +291,10 @@ impl Race {
 
     /// Returns which constraints are met, as far as that is decided.
     fn checked(&self, entrant: &Entrant) -> Vec<Option<bool>> {
-        let one = |((met, margins), tolerance): ((&Option<bool>, &Vec<f64>), &f64)| {
-            let sum: f64 = margins.iter().sum();
-            let first = &margins[..margins.len().min(self.rules.first.max(2))];
-            let variance = if entrant.is_exact { 0.0 } else { variance(first) };
-            let limit = height(self.check, variance, *tolerance, margins.len());
-            match *met {
-                Some(met) => Some(met),
-                None if sum >= limit => Some(true),
-                None if sum <= -limit => Some(false),
-                None => None,
-            }
+        let one = |((met, margins), tolerance): ((&Option<bool>, &Vec<f64>), &f64)| match met {
+            Some(met) => Some(*met),
+            None if entrant.is_exact => margins.first().map(|margin| *margin >= 0.0),
+            None => self.check.decide(margins, *tolerance),
         };
         entrant.met.iter().zip(&entrant.margins).zip(&self.rules.tolerances).map(one).collect()
     }
@@ -256,14 +302,13 @@ impl Race {
     /// Returns whether alternative `a` is decided to be better than `b`; of equal ones, the first is.
     fn beats(&self, a: usize, b: usize) -> bool {
         let (left, right) = (&self.entrants[a], &self.entrants[b]);
-        let number =
-            [left, right].into_iter().filter(|of| !of.is_exact).map(|of| of.objectives.len());
-        let Some(number) = number.min().or(Some(1)) else { return false };
-        let first = self.rules.first.max(2);
-        let both_exact = left.is_exact && right.is_exact;
-        if number == 0 || (!both_exact && number < first) {
-            return false;
+        let is_better = |of: f64| of > 0.0 || (of == 0.0 && a < b);
+        if left.is_exact && right.is_exact {
+            let both = left.objectives.first().zip(right.objectives.first());
+            return both.is_some_and(|(left, right)| is_better(left - right));
         }
+        let varying = [left, right].into_iter().filter(|of| !of.is_exact);
+        let number = varying.map(|of| of.objectives.len()).min().unwrap_or(0);
         let at = |entrant: &Entrant, replication: usize| {
             let last = entrant.objectives.len().saturating_sub(1);
             entrant.objectives.get(replication.min(last)).copied().unwrap_or(f64::NAN)
@@ -271,25 +316,13 @@ impl Race {
         let differences: Vec<f64> =
             (0..number).map(|replication| at(left, replication) - at(right, replication)).collect();
         let sum: f64 = differences.iter().sum();
-        let variance = if both_exact { 0.0 } else { variance(&differences[..first.min(number)]) };
-        let limit = height(self.compare, variance, self.rules.indifference, number);
-        match limit == 0.0 {
-            true => sum > 0.0 || (sum == 0.0 && a < b),
-            false => sum > limit,
-        }
+        self.compare.decide(&differences, self.rules.indifference) == Some(true) && is_better(sum)
     }
-}
-
-/// Returns how far the sum of `number` differences must be from 0 to be decided: h² S² ÷ (2 δ) − δ number ÷ 2, or 0 if that is
-/// negative.
-fn height(boundary: f64, variance: f64, indifference: f64, number: usize) -> f64 {
-    let height = boundary * variance / indifference - indifference * number as f64;
-    (height / 2.0).max(0.0)
 }
 
 /// Returns the sample variance; 0 of fewer than two values.
 fn variance(values: &[f64]) -> f64 {
-    forebay_engine::stats::sd(values).map_or(0.0, |sd| sd * sd)
+    sd(values).map_or(0.0, |sd| sd * sd)
 }
 
 #[cfg(test)]

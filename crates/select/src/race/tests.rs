@@ -94,6 +94,19 @@ fn alternatives_with_different_means_take_fewer_replications_than_equal_allocati
 }
 
 #[test]
+fn clear_differences_are_decided_by_few_replications() {
+    // System: alternatives 20 standard deviations apart, and an indifference of a hundredth of one. Expectation: the first replications
+    // decide; the triangle alone would take more than a hundred times as many.
+    let mut generator = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut race = Race::new(3, Rules { indifference: 0.01, ..rules(&[0.01]) });
+    let total = run(&mut race, |at, _| {
+        let mut noise = || generator.sample::<f64, _>(StandardNormal);
+        Observation { objective: 20.0 * at as f64 + noise(), margins: vec![20.0 + noise()] }
+    });
+    assert_eq!((total, race.best(), race.is_certain()), (30, Some(2), true));
+}
+
+#[test]
 fn common_random_numbers_save_replications() {
     // System: three quarters of the variance are common to all alternatives of a replication. Expectation: the variance of differences is a
     // quarter, and so is the number of replications, and the best is still selected.
