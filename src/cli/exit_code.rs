@@ -21,7 +21,7 @@ pub const EXIT_CODES: [ExitCode; 5] = [
     ExitCode {
         code: 1,
         meaning: "a check failed",
-        remedy: "The output is complete; what was to hold (a tolerance of `validate`) does not.",
+        remedy: "The output is complete; what was to hold (a tolerance of `validate`, a goal of `plan`) does not.",
     },
     ExitCode {
         code: 2,

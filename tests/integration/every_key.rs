@@ -18,11 +18,17 @@ use quantity::Quantity;
 use table::{Case, Expected, Table};
 
 /// Keys without a row, with the reason.
-const UNSEEN: [(&str, &str); 5] = [
+const UNSEEN: [(&str, &str); 11] = [
     ("background.name", "a label"),
     ("job.loader.stages.name", "a label"),
     ("job.name", "a label"),
     ("name", "a label"),
+    ("plan.best", "of `forebay plan`: `plan`"),
+    ("plan.for.NAME", "of `forebay plan`: `plan`"),
+    ("plan.goal", "of `forebay plan`: `plan`"),
+    ("plan.max", "of `forebay plan`: `plan`"),
+    ("plan.min", "of `forebay plan`: `plan`"),
+    ("plan.option.NAME", "of `forebay plan`: `plan`"),
     ("sweep.NAME", "of `forebay sweep`: `sweep`"),
 ];
 

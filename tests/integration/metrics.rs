@@ -50,13 +50,13 @@ fn every_output_column_has_a_metric_and_every_metric_is_in_some_output() {
 fn columns_of_sweep_output_have_fixed_names_and_a_fixed_order() {
     // Expectation: programs that read columns by position or by name continue to work.
     let all = swept();
-    assert_eq!(all.len(), 1 + 3 * 75 + 2 + 3);
+    assert_eq!(all.len(), 1 + 3 * 79 + 2 + 3);
     assert_eq!(all[..4], ["job", "step_time", "step_time_lo", "step_time_hi"]);
-    let means: Vec<&str> = all[1..226].iter().step_by(3).map(String::as_str).collect();
+    let means: Vec<&str> = all[1..238].iter().step_by(3).map(String::as_str).collect();
     assert_eq!(means[8..11], ["stall", "stall_open", "stall_latency"]);
     assert_eq!(means[41..43], ["stall_peer.compute", "queue_occupancy"]);
     assert_eq!(
-        (means[74], &all[226..228]),
+        (means[78], &all[238..240]),
         ("makespan", &["largest_stall", "too_short"].map(str::to_owned)[..])
     );
 }
@@ -112,11 +112,11 @@ fn every_metric_of_a_report_has_the_same_value_in_its_json_output() {
     let scenarios = [
         short("fletcher-lenet", &circular),
         short("queue-runs-dry", &twice),
-        short("energy", &[]),
+        short("energy", &[("prices.gpu", "1 EUR/h"), ("prices.kwh", "0.2 EUR")]),
         short("checkpoints", &often),
         short("data-locality", &[("run.steps", "2")]),
         short("gpu-occupancy", &[]),
-        short("parameter-server", &[]),
+        short("parameter-server", &[("prices.node", "100k EUR")]),
         short("adapters", &[("run.steps", "4")]),
     ];
     let mut seen = BTreeSet::new();

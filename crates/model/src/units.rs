@@ -91,7 +91,7 @@ dimension!(
     /// Time that may exceed the longest time that can be simulated, such as the mean time between failures of a node.
     LongTime, "a time", "5000 h", 1e-12 ..= 1e12,
     ["ps" 1.0 / 1e12, "ns" 1.0 / 1e9, "us" 1.0 / 1e6, "µs" 1.0 / 1e6, "ms" 1.0 / 1e3, "s" 1.0 / 1.0,
-     "min" 60.0 / 1.0, "h" 3600.0 / 1.0, "d" 86400.0 / 1.0]
+     "min" 60.0 / 1.0, "h" 3600.0 / 1.0, "d" 86400.0 / 1.0, "y" 31536000.0 / 1.0]
 );
 dimension!(
     /// Size, in bytes.
@@ -208,14 +208,14 @@ impl<D: Dimension> Quantity<D> {
 ///
 /// # Errors
 /// If a part has an unknown unit or is negative, or the units do not descend.
-fn sum_of_times(text: &str) -> Result<Option<f64>, UnitError> {
+fn sum_of_times(text: &str, units: &[Unit]) -> Result<Option<f64>, UnitError> {
     let Some(parts) = parts(text)? else { return Ok(None) };
     if parts.len() < 2 {
         return Ok(None);
     }
     let (mut sum, mut last) = (0.0, f64::INFINITY);
     for (number, name) in parts {
-        let unit = Time::UNITS.iter().find(|unit| unit.name == name);
+        let unit = units.iter().find(|unit| unit.name == name);
         let unit = unit.ok_or_else(|| not_a_unit::<Time>(name))?;
         if number.is_sign_negative() || unit.si(1.0) >= last {
             return Err(UnitError::WrongSum);
@@ -253,7 +253,7 @@ impl<D: Dimension> FromStr for Quantity<D> {
             return Err(UnitError::NoUnit { what: D::WHAT, accepted: accepted() });
         }
         let Some(unit) = D::UNITS.iter().find(|unit| unit.name == name) else {
-            let sum = if D::WHAT == Time::WHAT { sum_of_times(text)? } else { None };
+            let sum = if D::WHAT == Time::WHAT { sum_of_times(text, D::UNITS)? } else { None };
             return sum.and_then(Self::new).ok_or_else(|| not_a_unit::<D>(name));
         };
         Self::new(unit.si(number)).ok_or(UnitError::TooLarge)
@@ -279,7 +279,7 @@ pub fn si(text: &str) -> Option<f64> {
     let name = joined(name);
     match FAMILIES.iter().flat_map(|(_, units)| *units).find(|unit| unit.name == name) {
         Some(unit) => Some(unit.si(number)).filter(|value| value.is_finite()),
-        None => sum_of_times(text).ok()?,
+        None => sum_of_times(text, Time::UNITS).ok()?,
     }
 }
 
@@ -290,7 +290,7 @@ pub fn si_unit(text: &str) -> Option<&'static str> {
     let name = joined(name);
     let family = FAMILIES.iter().find(|(_, units)| units.iter().any(|unit| unit.name == name));
     let Some((_, units)) = family else {
-        return sum_of_times(text).ok()?.map(|_| "s");
+        return sum_of_times(text, Time::UNITS).ok()?.map(|_| "s");
     };
     units.iter().find(|unit| unit.si(1.0) == 1.0).map(|unit| unit.name)
 }
@@ -382,7 +382,7 @@ pub enum UnitError {
 }
 
 /// Other names of units, in lower case and in the singular, with the unit that each stands for.
-const OTHER_NAMES: [(&str, &str); 24] = [
+const OTHER_NAMES: [(&str, &str); 26] = [
     ("nanosecond", "ns"),
     ("nsec", "ns"),
     ("microsecond", "us"),
@@ -396,6 +396,8 @@ const OTHER_NAMES: [(&str, &str); 24] = [
     ("hour", "h"),
     ("hr", "h"),
     ("day", "d"),
+    ("year", "y"),
+    ("yr", "y"),
     ("byte", "B"),
     ("kilobyte", "kB"),
     ("megabyte", "MB"),

@@ -35,6 +35,7 @@ impl From<metric::Unit> for Unit {
             | metric::Unit::Ratio
             | metric::Unit::Joules
             | metric::Unit::Watts
+            | metric::Unit::Money
             | metric::Unit::Text => Unit::Number,
         }
     }

@@ -5,7 +5,8 @@ mod stalls;
 mod sync;
 
 use super::{
-    DeviceMemoryReport, LearnersReport, ParallelReport, Resource, RestsOn, Tuned, Verdict, World,
+    CostReport, DeviceMemoryReport, JobCost, LearnersReport, ParallelReport, Resource, RestsOn,
+    Tuned, Verdict, World,
 };
 use forebay_scenario::Origins;
 
@@ -47,6 +48,9 @@ pub struct Report {
     /// Electrical energy that all nodes used; present only if the scenario gives the nodes' power.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<EnergyReport>,
+    /// What the cluster costs; present only if the scenario gives prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostReport>,
     /// Calendar events and flow completions handled, all replications together.
     pub events: u64,
     /// Flows completed, all replications together.
@@ -154,6 +158,9 @@ pub struct JobReport {
     /// Failures and checkpoints; present only if they are simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryReport>,
+    /// What one copy of the job costs; present only if the scenario gives prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<JobCost>,
     /// The last buffer of the loader, from which trainers take batches.
     pub queue: QueueReport,
     /// Queue and steps over time, of the first copy in the first replication.

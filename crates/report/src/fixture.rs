@@ -125,6 +125,7 @@ pub(super) fn scenario() -> Scenario {
         jobs: vec![job],
         background: vec![],
         faults: vec![],
+        prices: None,
         achieved: vec![],
         origins: Origins::default(),
         remarks: vec![],

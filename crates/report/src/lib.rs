@@ -14,6 +14,7 @@
 mod accuracy;
 mod bottleneck;
 mod cause;
+mod cost;
 mod device_memory;
 mod energy;
 mod epoch_starts;
@@ -55,6 +56,7 @@ mod window;
 
 pub use bottleneck::{choose_job, say_without_step};
 pub use cause::{Cause, StallCause};
+pub use cost::{CostReport, JobCost, money};
 pub use device_memory::DeviceMemoryReport;
 pub use figures::*;
 pub use json::schema;

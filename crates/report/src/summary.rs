@@ -2,6 +2,7 @@
 
 use super::accuracy::accuracy;
 use super::bottleneck::bottleneck;
+use super::cost::{cost, job_cost};
 use super::device_memory::device_memory;
 use super::energy::energy;
 use super::epoch_starts::epoch_starts;
@@ -33,6 +34,12 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
     let resources = resources(outcomes);
     let mut warnings = warnings(scenario, outcomes);
     warnings.extend(jobs.iter().filter_map(no_interval));
+    let makespan = over_replications(&outcomes.iter().map(|o| o.makespan).collect::<Vec<_>>());
+    let energy = energy(outcomes);
+    let cost = cost(scenario, energy.as_ref(), &makespan);
+    for (index, job) in jobs.iter_mut().enumerate() {
+        job.cost = cost.as_ref().map(|cost| job_cost(scenario, cost, (index, job)));
+    }
     Report {
         scenario: scenario.name.clone(),
         world: world(outcomes),
@@ -45,8 +52,9 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         other_verdicts: Vec::new(),
         jobs,
         resources,
-        makespan: over_replications(&outcomes.iter().map(|o| o.makespan).collect::<Vec<_>>()),
-        energy: energy(outcomes),
+        makespan,
+        energy,
+        cost,
         events: outcomes.iter().map(|outcome| outcome.events).sum(),
         flows: outcomes.iter().map(|outcome| outcome.flows).sum(),
         wall_time,
@@ -147,6 +155,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         time_to_accuracy: accuracy(scenario, described, world(outcomes), &measured),
         sync: sync(described, &copies),
         recovery: recovery(scenario, described, &copies, step_time),
+        cost: None,
         queue: queue(&copies, &behind, described),
         series: start
             .map(|copy| series(copy, end(copy, scenario.stop_of(described))))

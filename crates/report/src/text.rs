@@ -1,5 +1,6 @@
 //! The report for people in a terminal: the answer first, then the figures that it is based on.
 
+use super::cost::cost_line;
 use super::device_memory;
 use super::epoch_starts;
 use super::epochs;
@@ -109,6 +110,10 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     if let Some(energy) = &report.energy {
         page.blank();
         page.paragraph(&energy_line(energy), "", Style::Plain);
+    }
+    if let Some(cost) = &report.cost {
+        page.blank();
+        page.paragraph(&cost_line(cost, &report.jobs), "", Style::Plain);
     }
     resources(&mut page, report);
     for note in &report.notes {

@@ -25,6 +25,7 @@ pub mod dataset;
 pub mod distribution;
 mod document;
 mod dotted;
+mod emit;
 mod fault;
 mod field;
 mod file;
@@ -36,9 +37,12 @@ mod limits;
 pub mod loader;
 mod meant;
 mod misplaced;
+mod money;
 mod names;
 mod number;
 mod overrides;
+mod plan;
+mod prices;
 mod problem;
 pub mod profile;
 mod reader;
@@ -79,8 +83,11 @@ pub use loader::{
     Dealt, Generator, Kernel, NextEpoch, Operation, Order, Preset, Replaced, Requests, Stage,
     StageGraph, Unit,
 };
+pub use money::{HOURS_OF_MONTH, Money, Price};
 pub use names::choose;
 pub use overrides::{Override, OverrideText};
+pub use plan::{PlanOption, PlanTable, PlanText};
+pub use prices::{Priced, Prices};
 pub use problem::{Problem, Problems, printable, printable_line};
 pub use reading::Reading;
 pub use role::{ROLE, Role, roles};
@@ -118,6 +125,8 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// Keys whose numbers were measured.
     pub achieved: Vec<String>,
+    /// What the cluster costs, if the scenario gives prices.
+    pub prices: Option<Prices>,
     /// Remarks that a reader of results should know, one sentence each: settings without effect, and settings beyond the range
     /// that the profile's machine was measured at.
     pub remarks: Vec<String>,

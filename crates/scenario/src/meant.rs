@@ -136,7 +136,7 @@ fn is_part(parts: &[String], path: &[String]) -> bool {
 fn tables(document: &Document) -> Vec<NodeId> {
     let mut found = Vec::new();
     let mut open: Vec<NodeId> = document.children(ROOT).to_vec();
-    open.retain(|&id| document.node(id).key != "sweep");
+    open.retain(|&id| !["plan", "sweep"].contains(&&*document.node(id).key));
     while let Some(id) = open.pop() {
         if matches!(document.node(id).kind, Kind::Table(_)) {
             found.push(id);

@@ -16,6 +16,8 @@ const SET: &str = "--set";
 const UNSET: &str = "--unset";
 /// Command-line option that gives a key several values in turn.
 const VARY: &str = "--vary";
+/// Command-line option of `forebay plan` that gives a key several values, for each of which there is an answer.
+const FOR: &str = "--for";
 
 /// One change to the file: another value of a key (`--set key=value`), a key removed (`--unset key`), or a list of values to sweep
 /// (`--vary key=[1, 2]`).
@@ -90,6 +92,14 @@ impl Override {
         Self::parse(VARY, text)
     }
 
+    /// Reads the same text as [`Override::varied`] from the option `--for` of `forebay plan`.
+    ///
+    /// # Errors
+    /// As [`Override::varied`].
+    pub fn row(text: &str) -> Result<Self, Problems> {
+        Self::parse(FOR, text)
+    }
+
     /// Reads the key that `--unset` removes.
     ///
     /// # Errors
@@ -159,7 +169,7 @@ impl Override {
         let (place, text) = (format!("{option} {text}"), text.trim());
         // Only a sweep changes several keys together.
         let found = match option {
-            VARY => dotted_keys(text).map(|(keys, rest)| (keys.concat(), rest)),
+            VARY | FOR => dotted_keys(text).map(|(keys, rest)| (keys.concat(), rest)),
             _ => dotted_key(text),
         };
         let (path, rest) = match found {

@@ -15,6 +15,8 @@ use super::job::settings::{Around, JobSettings};
 use super::job::workflow::endless;
 use super::misplaced::with_tables_in_place;
 use super::overrides::Override;
+use super::plan::PlanSettings;
+use super::prices::{Bought, PricesSettings};
 use super::problem::{Log, Problem, Problems, Source};
 use super::reader::Reader;
 use super::reading::Reading;
@@ -72,6 +74,12 @@ pub(super) struct ScenarioSettings {
     /// does not simulate them with what publications reached (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     pub(super) achieved: Field<List<String>>,
+    /// Prices of the cluster, from which reports say what it costs to train (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
+    pub(super) prices: Field<PricesSettings>,
+    /// What `forebay plan` is to decide. Only `plan` and `compare` read it (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
+    pub(super) plan: Field<PlanSettings>,
     /// Values that `forebay sweep` gives to keys: a list (`"job.batch" = [32, 64]`), a range (`{ from = 32, to = 512, steps = 5, scale = "log" }`), or
     /// values with a condition (`{ values = [2, 8], when = { "job.batch" = [32] } }`). Keys that change together stand in one line, with
     /// commas. `sample` draws points from ranges without `steps`: `{ sobol = 64 }` or `{ latin-hypercube = 100, seed = 1 }`. Only `sweep`
@@ -257,13 +265,23 @@ impl ScenarioSettings {
         self.remark_unequal_shares(check, parts);
         let bounded = self.bound_page_caches(check, parts);
         let slowed = bounded.map(|cluster| Self::slow_copies(check, parts, cluster));
+        let (cluster, storage, datasets, jobs) =
+            (slowed?, all(storage)?, all(datasets)?, all(jobs)?);
+        let bought =
+            Bought { cluster: &cluster, storage: &storage, datasets: &datasets, jobs: &jobs };
+        let prices = match self.prices.given() {
+            None if self.prices.is_written() => return None,
+            None => None,
+            Some((_, prices)) => Some(prices.resolve(check, bought)?),
+        };
         Some(Scenario {
             name: self.name.get()?.clone(),
             run: run?,
-            cluster: slowed?,
-            storage: all(storage)?,
-            datasets: all(datasets)?,
-            jobs: all(jobs)?,
+            prices,
+            cluster,
+            storage,
+            datasets,
+            jobs,
             background: all(background)?,
             faults: all(faults)?,
             achieved: achieved?,

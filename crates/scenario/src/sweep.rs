@@ -71,7 +71,20 @@ impl ScenarioFile {
     /// # Errors
     /// As [`ScenarioFile::axes`].
     pub fn axes_with(&self, varied: &[Override]) -> Result<Vec<Axis>, Problems> {
+        self.axes_in(self.document.clone(), varied)
+    }
+
+    /// Returns the axes of the lists in `rows` alone, without those of `[sweep]`.
+    ///
+    /// # Errors
+    /// As [`ScenarioFile::axes`].
+    pub fn axes_of(&self, rows: &[Override]) -> Result<Vec<Axis>, Problems> {
         let mut document = self.document.clone();
+        document.apply(&Override::unset("sweep"), 0);
+        self.axes_in(document, rows)
+    }
+
+    fn axes_in(&self, mut document: Document, varied: &[Override]) -> Result<Vec<Axis>, Problems> {
         for (index, varied) in varied.iter().enumerate() {
             let path = ["sweep".to_owned(), varied.key().to_owned()];
             if let Some(values) = varied.value() {

@@ -42,6 +42,15 @@ impl Value {
         }
     }
 
+    /// Returns the elements, if the value is a list.
+    #[must_use]
+    pub fn elements(&self) -> Option<Vec<Value>> {
+        match &self.0 {
+            Tree::List(elements) => Some(elements.iter().cloned().map(Value).collect()),
+            _ => None,
+        }
+    }
+
     /// Returns whether the value is a string, or an array or table that has a string in it.
     #[must_use]
     pub fn holds_text(&self) -> bool {

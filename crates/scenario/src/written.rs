@@ -23,7 +23,7 @@ pub struct Setting {
 pub(super) fn settings(document: &Document, overrides: usize) -> Vec<Setting> {
     let mut found = Vec::new();
     for &table in document.children(ROOT) {
-        if document.node(table).key != "sweep" {
+        if !["plan", "sweep"].contains(&&*document.node(table).key) {
             collect(document, overrides, table, &mut found);
         }
     }

@@ -59,7 +59,7 @@ fn unit_of(name: &str) -> Option<String> {
     let found = metric::of_column(name).or_else(|| metric::of_column(figure()?))?;
     match found.unit {
         Unit::Text => None,
-        Unit::Share | Unit::Count | Unit::Ratio => Some("1".to_owned()),
+        Unit::Share | Unit::Count | Unit::Ratio | Unit::Money => Some("1".to_owned()),
         unit => Some(unit.symbol().to_owned()),
     }
 }

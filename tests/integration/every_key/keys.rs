@@ -5,8 +5,15 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
 /// Entry names in tables of named entries in all scenarios here, by the key of the table.
-const NAMES: [(&str, &str); 4] =
-    [("dataset", "d"), ("group", "g"), ("storage", "s"), ("sweep", "NAME")];
+const NAMES: [(&str, &str); 7] = [
+    ("dataset", "d"),
+    ("for", "NAME"),
+    ("group", "g"),
+    ("option", "NAME"),
+    ("other", "switches"),
+    ("storage", "s"),
+    ("sweep", "NAME"),
+];
 
 /// A key that has a value.
 #[derive(Debug, Clone, PartialEq)]

@@ -25,7 +25,7 @@ pub fn scaled(text: &str, factor: f64) -> Option<String> {
         let product = rounded(number * factor);
         return (product.is_finite() && product != number).then(|| format!("{product} {name}"));
     }
-    let whole = sum_of_times(text).ok()??;
+    let whole = sum_of_times(text, Time::UNITS).ok()??;
     let units = parts(text).ok()??.into_iter().map(|(_, unit)| unit);
     let product = rounded(whole * factor);
     (product.is_finite() && product != whole).then(|| in_parts(product, units.collect()))

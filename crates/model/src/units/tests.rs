@@ -196,11 +196,12 @@ fn the_schema_accepts_times_of_several_units_and_no_other_sums() {
     let pattern = |schema: schemars::Schema| {
         schema.to_value()["pattern"].as_str().expect("a pattern").to_owned()
     };
-    for times in [schema::<Time>(), schema::<LongTime>()] {
-        let pattern = pattern(times);
-        assert_eq!(pattern.matches("(ps|ns|us|µs|ms|s|min|h|d)").count(), 2, "{pattern}");
-        assert!(pattern.ends_with(r"(ps|ns|us|µs|ms|s|min|h|d))*\s*$"), "{pattern}");
+    for (times, units) in [(schema::<Time>(), "h|d"), (schema::<LongTime>(), "h|d|y")] {
+        let (pattern, units) = (pattern(times), format!("(ps|ns|us|µs|ms|s|min|{units})"));
+        assert_eq!(pattern.matches(&units).count(), 2, "{pattern}");
+        assert!(pattern.ends_with(&format!(r"{units})*\s*$")), "{pattern}");
     }
+    assert_eq!("1 y 5 d".parse::<Quantity<LongTime>>().map(Quantity::si), Ok(370.0 * 86400.0));
     assert!(pattern(schema::<Size>()).ends_with(r"TiB|PiB)\s*$"));
 }
 

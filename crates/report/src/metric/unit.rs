@@ -29,6 +29,8 @@ pub enum Unit {
     Joules,
     /// Power.
     Watts,
+    /// Money, in the currency of the scenario's prices.
+    Money,
     /// No unit: a text, such as a name.
     Text,
 }
@@ -51,6 +53,7 @@ impl Unit {
             Unit::Count | Unit::Ratio => "number",
             Unit::Joules => "J",
             Unit::Watts => "W",
+            Unit::Money => "currency",
             Unit::Text => "text",
         }
     }

@@ -19,6 +19,30 @@ pub(super) fn columns() -> Vec<Metric> {
         .at("jobs.device_memory.total")
         .called("Device memory")
         .means("What the GPU that holds most of the model has in its memory."),
+        Metric::column("cost_per_month", Unit::Money, Lower, |report, _| {
+            report.cost.as_ref().map(|of| of.month).unwrap_or_default()
+        })
+        .at("cost.month")
+        .called("Cost of a month")
+        .means("What the whole cluster costs for 730 hours, by the prices of the scenario: rent, energy, and purchases spread over their lifetime."),
+        Metric::column("cost_per_epoch", Unit::Money, Lower, |_, job| {
+            job.cost.as_ref().map(|of| of.epoch).unwrap_or_default()
+        })
+        .at("jobs.cost.epoch")
+        .called("Cost of an epoch")
+        .means("What the nodes of one copy of the job cost for an epoch; nodes that no job uses are paid by all."),
+        Metric::column("cost_to_accuracy", Unit::Money, Lower, |_, job| {
+            job.cost.as_ref().map(|of| of.to_accuracy).unwrap_or_default()
+        })
+        .at("jobs.cost.to_accuracy")
+        .called("Cost to accuracy")
+        .means("What the nodes of one copy of the job cost until it reaches its target."),
+        Metric::column("cost_of_run", Unit::Money, Lower, |report, _| {
+            report.cost.as_ref().map(|of| of.run).unwrap_or_default()
+        })
+        .at("cost.run")
+        .called("Cost of the run")
+        .means("What the whole cluster costs from the start until the last step of all jobs."),
         Metric::column("makespan", Unit::Seconds, Lower, |report, _| report.makespan)
             .at("makespan")
             .called("Makespan")
@@ -47,6 +71,16 @@ pub(super) fn only_json() -> Vec<Metric> {
         Metric::json("energy.per_step", Unit::Joules, Lower, |report, _| energy(report, |of| of.per_step))
             .called("Energy per step")
             .means("Energy for each step of a job copy; with several copies or jobs their steps are all counted."),
+        Metric::json("cost.hour", Unit::Money, Lower, |report, _| {
+            report.cost.as_ref().map(|of| of.hour).unwrap_or_default()
+        })
+        .called("Cost of an hour")
+        .means("What the whole cluster costs for an hour."),
+        Metric::json("cost.energy", Unit::Money, Lower, |report, _| {
+            report.cost.as_ref().map(|of| of.energy).unwrap_or_default()
+        })
+        .called("Cost of energy for an hour")
+        .means("What the energy of all nodes costs for an hour; part of the cost of an hour."),
         Metric::new("", Unit::Share, Neither, Value::Resource(|of| of.utilisation))
             .at("resources.utilisation")
             .called("Utilisation")

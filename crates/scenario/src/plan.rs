@@ -1,0 +1,223 @@
+//! Settings of `[plan]`: what `forebay plan` is to decide.
+//!
+//! Goals and ranges are texts here: what figures there are is known where reports are made.
+
+use super::document::{Document, Kind, NodeId, ROOT};
+use super::dotted::split_key;
+use super::field::{Field, Named};
+use super::file::ScenarioFile;
+use super::overrides::Override;
+use super::problem::{Log, Problem, Problems, Source};
+use super::sweep::AxisSettings;
+use super::value::Value;
+use crate::role::Role;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// What `forebay plan` is to decide.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanSettings {
+    /// What is to hold: a figure, a comparison and a value, such as `"stall < 2 %"`, or a list of them (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
+    goal: Field<Texts>,
+    /// Keys of which the smallest value that meets the goals is wanted, each with a range or a list if the usual range is not
+    /// meant: `"job.loader.pytorch.workers = 1..32"` (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
+    min: Field<Texts>,
+    /// Keys of which the largest value that meets the goals is wanted (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
+    max: Field<Texts>,
+    /// Keys and lists of values, for each of which there is an answer: `"job.batch" = [32, 64]` (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
+    r#for: Field<Named<AxisSettings>>,
+    /// What may be bought or done instead of each other, by name: changes of keys, `"faster NIC" = { "cluster.network.nic" = "100 Gbit/s" }`;
+    /// `{}` is the scenario as it is (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
+    option: Field<Named<OptionSettings>>,
+    /// The figure by which options that meet the goals are chosen (default: what a month costs, or samples per second without prices).
+    #[schemars(extend("x-role" = Role::Output))]
+    best: Field<String>,
+}
+
+/// One text, or a list of texts.
+#[derive(Debug, Clone, PartialEq)]
+struct Texts;
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = Texts;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or a list of texts,")
+            }
+
+            fn visit_str<E: Error>(self, _: &str) -> Result<Texts, E> {
+                Ok(Texts)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Texts, A::Error> {
+                while seq.next_element::<Field<String>>()?.is_some() {}
+                Ok(Texts)
+            }
+        }
+
+        deserializer.deserialize_any(OneOrMore)
+    }
+}
+
+impl JsonSchema for Texts {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Texts".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "type": "string" },
+                { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+            ],
+        })
+    }
+}
+
+/// Placeholder for the changes of an option; [`ScenarioFile::plan`] reads them.
+#[derive(Debug, Clone, PartialEq)]
+struct OptionSettings;
+
+impl<'de> Deserialize<'de> for OptionSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        AxisSettings::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+impl JsonSchema for OptionSettings {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Option".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object", "description": "Dotted keys and their values." })
+    }
+}
+
+/// A text of `[plan]`, which remembers where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanText {
+    /// The text.
+    pub text: String,
+    at: NodeId,
+}
+
+/// An option of `[plan]`: changes of keys that are made together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanOption {
+    /// Name, as the user chose it.
+    pub name: String,
+    /// The changes.
+    pub changes: Vec<Override>,
+}
+
+/// What `[plan]` says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PlanTable {
+    /// Goals.
+    pub goals: Vec<PlanText>,
+    /// Keys of which the smallest value is wanted.
+    pub min: Vec<PlanText>,
+    /// Keys of which the largest value is wanted.
+    pub max: Vec<PlanText>,
+    /// Lists of values, for each of which there is an answer.
+    pub rows: Vec<Override>,
+    /// Options.
+    pub options: Vec<PlanOption>,
+    /// Figure by which options are chosen.
+    pub best: Option<PlanText>,
+}
+
+impl ScenarioFile {
+    /// Returns what `[plan]` says with these overrides; nothing if there is no such table.
+    ///
+    /// # Errors
+    /// If an entry has another form than the schema says, or a key of an option or of `for` is no dotted key.
+    pub fn plan(&self, overrides: &[Override]) -> Result<PlanTable, Problems> {
+        let document = self.changed(overrides);
+        let log = Log::default();
+        let Some(plan) = document.member(ROOT, "plan") else { return Ok(PlanTable::default()) };
+        let texts =
+            |key: &str| document.member(plan, key).map_or(Vec::new(), |at| texts(&document, at));
+        let options = document.member(plan, "option");
+        let options = options.map_or(&[][..], |at| document.children(at)).iter().map(|&at| {
+            let changes = changes(&document, at, &log);
+            PlanOption { name: document.node(at).key.clone(), changes }
+        });
+        let rows = document.member(plan, "for").map(|at| changes(&document, at, &log));
+        let table = PlanTable {
+            goals: texts("goal"),
+            min: texts("min"),
+            max: texts("max"),
+            options: options.collect(),
+            rows: rows.unwrap_or_default(),
+            best: texts("best").into_iter().next(),
+        };
+        let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
+        log.into_problems(&source).map_or(Ok(table), Err)
+    }
+
+    /// Returns the problem that a text of `[plan]` cannot be used, with its line.
+    #[must_use]
+    pub fn refuse(
+        &self,
+        overrides: &[Override],
+        text: &PlanText,
+        (what, remedy): (&str, &str),
+    ) -> Problems {
+        let document = self.changed(overrides);
+        let log = Log::default();
+        log.value(text.at, what, remedy);
+        let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
+        let whole = || Problem::new(&self.name, what, remedy).into();
+        log.into_problems(&source).unwrap_or_else(whole)
+    }
+}
+
+/// Returns the text at a node, or the texts of the list there.
+fn texts(document: &Document, at: NodeId) -> Vec<PlanText> {
+    let one = |at: NodeId| Some(PlanText { text: document.text(at)?.to_owned(), at });
+    match &document.node(at).kind {
+        Kind::List(elements) => elements.iter().filter_map(|&at| one(at)).collect(),
+        _ => one(at).into_iter().collect(),
+    }
+}
+
+/// Returns the entries of a table as overrides: dotted keys with their values.
+fn changes(document: &Document, at: NodeId, log: &Log) -> Vec<Override> {
+    if !matches!(document.node(at).kind, Kind::Table(_)) {
+        let remedy = "write `\"faster NIC\" = { \"cluster.network.nic\" = \"100 Gbit/s\" }`";
+        log.value(at, "a table of dotted keys is expected", remedy);
+        return Vec::new();
+    }
+    let one = |&at: &NodeId| {
+        let node = document.node(at);
+        let known = split_key(&node.key).is_some_and(|path| path.len() > 1);
+        if !known {
+            let remedy = "write the whole key in quotes: `\"job.batch\"`";
+            log.key(at, "this is not a dotted key", remedy);
+        }
+        known.then(|| Override::new(node.key.clone(), Value(document.tree(at))))
+    };
+    document.children(at).iter().filter_map(one).collect()
+}
