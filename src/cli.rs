@@ -11,6 +11,7 @@ mod format;
 mod import;
 mod live;
 mod new;
+mod plan;
 mod plot;
 mod profile;
 mod published;
@@ -36,6 +37,7 @@ pub use import::{
 };
 pub use live::Live;
 pub use new::{New, NewKind, NewPlan, NewPlot, NewScenario, NewTarget};
+pub use plan::Plan;
 pub use plot::Plot;
 pub use profile::{
     ProfileArgs, ProfileCommand, ProfileDiff, ProfileFit, ProfileNodes, ProfilePlot, ProfileShow,
@@ -88,6 +90,8 @@ pub enum Command {
     Live(Live),
     /// Simulate every point of a scenario's `[sweep]` table
     Sweep(Sweep),
+    /// Find the value of a key, or the option, that meets goals
+    Plan(Plan),
     /// Compare two reports: what changed, and whether by more than chance
     Diff(Diff),
     /// Show each default that a run of a scenario takes, and whose it is

@@ -21,10 +21,13 @@ mod live_part;
 mod man;
 mod memory;
 mod new;
+mod options;
 mod output;
 mod over_time;
 mod parity;
 mod paths;
+mod plan;
+mod plan_text;
 mod plot;
 mod points;
 mod profile;
@@ -112,6 +115,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Run(run) => run::execute(run, cli.quiet),
         Command::Live(live) => live::execute(live, cli.quiet),
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
+        Command::Plan(plan) => plan::execute(plan, cli.quiet),
         Command::Diff(diff) => diff::execute(diff),
         Command::ExplainDefaults(explain) => explain_defaults::execute(explain),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),

@@ -253,6 +253,49 @@ pub fn changes_of_draw(source: Source<'_>, scenario: &Scenario, draw: usize) -> 
     changes(&of_draw(&numbers, scenario.run.seed, draw))
 }
 
+/// The numbers that several variants of a scenario have between them. A number that variants share has the same amount in a draw of each.
+pub struct Common {
+    /// The numbers; those with the same range and key are one.
+    numbers: Vec<Nominal>,
+    seed: u64,
+}
+
+impl Common {
+    /// Returns the numbers of variants, in the order in which the variants have them.
+    #[must_use]
+    pub fn of<'a>(variants: impl Iterator<Item = &'a [Nominal]>, seed: u64) -> Common {
+        let mut numbers: Vec<Nominal> = Vec::new();
+        for number in variants.flatten() {
+            if !numbers.iter().any(|known| known.is_same(number)) {
+                numbers.push(number.clone());
+            }
+        }
+        Common { numbers, seed }
+    }
+
+    /// Returns whether no variant has such a number.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// Returns the changes that draw number `draw`, below [`DRAWS`], makes to the file of a variant with these numbers.
+    #[must_use]
+    pub fn changes(&self, variant: &[Nominal], draw: usize) -> Vec<Override> {
+        let drawn = of_draw(&self.numbers, self.seed, draw);
+        let amount = |number: &&Nominal| drawn.iter().find(|(known, _)| known.is_same(number));
+        let own = variant.iter().filter_map(|number| Some((number, amount(&number)?.1)));
+        changes(&own.collect::<Vec<_>>())
+    }
+
+    /// Returns the number whose amounts in the draws these results, one for each draw, follow most closely; `None` without numbers.
+    #[must_use]
+    pub fn followed(&self, results: &[f64]) -> Option<&Nominal> {
+        let orders = orders(self.seed, self.numbers.len());
+        self.numbers.get(responsible(&orders, results))
+    }
+}
+
 /// Returns the amounts that draw number `draw`, below [`DRAWS`], takes from these ranges.
 #[must_use]
 pub fn reached_in_draw(ranges: &[&Reached], seed: u64, draw: usize) -> Vec<f64> {

@@ -8,7 +8,7 @@ mod draws;
 mod nominal;
 
 pub use draws::{
-    DRAWS, Draws, Effect, Question, changes_of_draw, draws, effects, ends, reached_in_draw,
+    Common, DRAWS, Draws, Effect, Question, changes_of_draw, draws, effects, ends, reached_in_draw,
 };
 pub use nominal::{Nominal, changes, nominal};
 

@@ -248,6 +248,12 @@ impl Nominal {
         Nominal { key: of.key.clone(), value, range, unset: None, place }
     }
 
+    /// Returns whether this is the same number in another variant of the scenario.
+    #[must_use]
+    pub fn is_same(&self, other: &Nominal) -> bool {
+        self.key == other.key && self.range.name == other.range.name
+    }
+
     /// Returns whether publications may have reached more than the scenario has.
     #[must_use]
     pub fn may_be_exceeded(&self) -> bool {

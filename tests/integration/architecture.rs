@@ -169,7 +169,7 @@ fn external_crates_are_used_only_in_their_wrapper_modules() {
         ),
         ("clap", &["cli.rs", "cli/", "commands/"]),
         ("plotters", &["plot/"]),
-        ("rayon", &["commands/", "published/", "ranges/", "sweep/", "verdict/"]),
+        ("rayon", &["commands/", "plan/", "published/", "ranges/", "sweep/", "verdict/"]),
         ("indicatif", &["commands/"]),
         ("signal_hook", &["commands/"]),
         ("comfy_table", &["report/", "commands/", "validate/"]),

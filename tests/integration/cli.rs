@@ -7,6 +7,7 @@ fn help_shows_examples_for_every_command() {
     for command in [
         "run",
         "sweep",
+        "plan",
         "diff",
         "explain-defaults",
         "plot",

@@ -83,6 +83,7 @@ mod pcie;
 mod pcie_tree;
 mod pipeline_schedules;
 mod placements;
+mod plan;
 mod plot;
 mod plot_styles;
 mod points;

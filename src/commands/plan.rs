@@ -1,0 +1,498 @@
+//! `forebay plan`: the smallest or largest value that meets goals, and the best of several options.
+
+use super::memory::{self, Together};
+use super::options;
+use super::paths::Paths;
+use super::plan_text;
+use super::points::{self, Opened};
+use super::progress::tick;
+use super::{Failure, interrupt, output};
+use crate::cli::{Plan, ReportFormat};
+use crate::input::shown;
+use crate::plan::{
+    self, Answer, Choice, Failed, Goal, OverDraws, Question, Setting, Unknown, Wanted,
+};
+use crate::probe::limits;
+use crate::scenario::{Override, PlanOption, PlanTable, PlanText, Scenario};
+use crate::sweep::Grid;
+use crate::verdict::{self, Machines};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Options at most.
+const MOST_OPTIONS: usize = 100;
+/// Rows at most.
+const MOST_ROWS: usize = 10_000;
+
+/// What a plan found.
+#[derive(Serialize)]
+pub(super) struct Planned {
+    pub(super) scenario: String,
+    pub(super) goals: Vec<String>,
+    /// Keys whose values are searched, with what is wanted of each.
+    pub(super) unknowns: Vec<(String, &'static str)>,
+    /// Figure by which options are chosen; `None` without options.
+    pub(super) best: Option<String>,
+    pub(super) certainty: f64,
+    pub(super) within: f64,
+    /// Currency of costs; `None` without prices.
+    pub(super) currency: Option<String>,
+    pub(super) rows: Vec<Row>,
+    /// Number of replications that were simulated.
+    pub(super) simulated: usize,
+    #[serde(skip)]
+    pub(super) shown: Shown,
+}
+
+/// What the text needs beside the results.
+#[derive(Default)]
+pub(super) struct Shown {
+    pub(super) goals: Vec<Goal>,
+    pub(super) best: Option<Wanted>,
+}
+
+/// The answer for one value of the keys of `--for` and, with unknown keys, for one option.
+#[derive(Serialize)]
+pub(super) struct Row {
+    /// Keys of `--for` with their values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) at: Vec<(String, String)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) option: Option<String>,
+    /// The value that is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) answer: Option<Answer>,
+    /// The option that is best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) choice: Option<Choice>,
+    /// How often each option is best over what publications reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) over_draws: Option<OverDraws>,
+    /// What binds where no setting meets the goals, in sentences.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) binds: Option<String>,
+    /// Why there is no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failed: Option<String>,
+}
+
+impl Planned {
+    /// Returns why nothing could be tried, if nothing could.
+    fn all_failed(&self) -> Option<String> {
+        let each = self.rows.iter().map(|row| match &row.choice {
+            Some(choice) => {
+                let all = choice.options.iter().map(|option| option.failed.clone());
+                all.collect::<Option<Vec<String>>>()?.into_iter().next()
+            }
+            None => row.failed.clone(),
+        });
+        each.collect::<Option<Vec<String>>>()?.into_iter().next()
+    }
+}
+
+impl Row {
+    /// Returns whether something meets the goals.
+    pub(super) fn is_met(&self) -> bool {
+        let found = self.answer.as_ref().is_some_and(|answer| answer.found.is_some());
+        found || self.choice.as_ref().is_some_and(|choice| choice.best.is_some())
+    }
+
+    /// Returns the changes that make the answer; `None` if nothing meets the goals.
+    fn changes(&self) -> Option<&[Override]> {
+        match (&self.answer, &self.choice) {
+            (Some(answer), _) => answer.found.map(|_| &answer.changes[..]),
+            (None, Some(choice)) => choice.best.map(|best| &choice.options[best].changes[..]),
+            (None, None) => None,
+        }
+    }
+}
+
+/// What is asked, read from the command line and the file.
+struct Asked {
+    goals: Vec<Goal>,
+    unknowns: Vec<Unknown>,
+    options: Vec<PlanOption>,
+    best: Option<Wanted>,
+    rows: Vec<Point>,
+}
+
+/// A combination of values of `--for`.
+#[derive(Default)]
+struct Point {
+    changes: Vec<Override>,
+    /// The keys with their values.
+    at: Vec<(String, String)>,
+}
+
+pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
+    let paths = Paths::default().writes("--output", plan.output.as_ref())?;
+    let paths = paths.writes("--emit", plan.emit.as_ref())?.prints(plan.output.is_none());
+    let opened =
+        Opened::from_arguments(&plan.scenario.scenario, &plan.scenario.options, Vec::new())?;
+    let scenario = opened.resolve_to_run(|scenario| scenario.run.replications as usize)?;
+    opened.read_by(paths).check()?;
+    let asked = Asked::read(plan, &opened, &scenario)?;
+    check_emit(plan, &opened, &asked)?;
+    let pool = points::pool(plan.scenario.options.threads)?;
+    let simulated = Arc::new(AtomicUsize::new(0));
+    let threads = plan.scenario.options.threads.map_or_else(limits::threads, usize::from);
+    let fits = |scenario: &Scenario| {
+        let together = Together { at_once: threads, kept: threads, threads: true };
+        let checked = memory::check(&format!("`{}`", scenario.name), scenario, together);
+        checked.map_err(|failure| failure.to_string())
+    };
+    let source = opened.source();
+    let question = Question {
+        file: source.file,
+        overrides: source.overrides,
+        goals: &asked.goals,
+        best: asked.best.as_ref(),
+        certainty: plan.certainty,
+        within: plan.within,
+        most: plan.most as usize,
+        fits: &fits,
+        stop: interrupt::flag(),
+        simulated: &simulated,
+    };
+    let bar = watch(quiet, Arc::clone(&simulated));
+    let rows = pool.install(|| answer(&question, &asked, &opened));
+    bar.finish_and_clear();
+    let Some(rows) = rows else {
+        return Err(Failure::Interrupted("nothing was decided".to_owned()));
+    };
+    let wanted = asked.unknowns.iter().map(|of| (of.key.clone(), of.word()));
+    let best = asked.best.as_ref().filter(|_| !asked.options.is_empty());
+    let planned = Planned {
+        scenario: scenario.name.clone(),
+        goals: asked.goals.iter().map(|goal| goal.text.clone()).collect(),
+        unknowns: wanted.collect(),
+        best: best.map(|best| best.text.clone()),
+        certainty: plan.certainty,
+        within: plan.within,
+        currency: scenario.prices.as_ref().map(|prices| prices.currency.clone()),
+        rows,
+        simulated: simulated.load(Ordering::Relaxed),
+        shown: Shown { goals: asked.goals, best: asked.best },
+    };
+    if planned.all_failed().is_none() {
+        show(plan, &planned, quiet)?;
+    }
+    if let (Some(path), Some(changes)) = (&plan.emit, planned.rows.first().and_then(Row::changes)) {
+        let all: Vec<Override> = opened.overrides().iter().chain(changes).cloned().collect();
+        let text = source.file.emit(&all, &[]);
+        output::file(path, |to| to.write_all(text.as_bytes()))?;
+        output::warn(quiet, &format!("wrote {}", shown(path)));
+    }
+    if let Some(why) = planned.all_failed() {
+        return Err(Failure::Input(format!("cannot plan: {why}")));
+    }
+    match planned.rows.iter().filter(|row| !row.is_met()).count() {
+        0 => Ok(()),
+        1 if planned.rows.len() == 1 => {
+            Err(Failure::Check("no setting meets the goals".to_owned()))
+        }
+        missing => Err(Failure::Check(format!(
+            "no setting meets the goals in {missing} of {} rows",
+            planned.rows.len()
+        ))),
+    }
+}
+
+/// Prints or writes the answer.
+fn show(plan: &Plan, planned: &Planned, quiet: bool) -> Result<(), Failure> {
+    let text = match plan.format {
+        ReportFormat::Json => {
+            serde_json::to_string_pretty(planned).map_or_else(|_| String::new(), |text| text + "\n")
+        }
+        ReportFormat::Text => plan_text::text(planned),
+    };
+    match &plan.output {
+        Some(path) => {
+            output::file(path, |to| to.write_all(text.as_bytes()))?;
+            output::warn(quiet, &format!("wrote {}", shown(path)));
+            Ok(())
+        }
+        None if plan.format == ReportFormat::Json => output::stdout(text.as_bytes()),
+        None => output::text(&text),
+    }
+}
+
+/// Shows how many replications were simulated, on a terminal, if it takes long.
+fn watch(quiet: bool, simulated: Arc<AtomicUsize>) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let bar = ProgressBar::with_draw_target(Some(1), target);
+    let line = move |state: &ProgressState, to: &mut dyn std::fmt::Write| {
+        if state.elapsed() >= Duration::from_millis(500) {
+            let number = simulated.load(Ordering::Relaxed);
+            // An error of the terminal is no reason to stop.
+            write!(to, "{number} replications, {} s", state.elapsed().as_secs()).ok();
+        }
+    };
+    if let Ok(style) = ProgressStyle::with_template("{line}") {
+        bar.set_style(style.with_key("line", line));
+    }
+    tick(&bar);
+    bar
+}
+
+/// Refuses `--emit` where there is no single answer, or where the paths of files in the scenario would lead elsewhere.
+fn check_emit(plan: &Plan, opened: &Opened, asked: &Asked) -> Result<(), Failure> {
+    let Some(path) = &plan.emit else { return Ok(()) };
+    let rows =
+        asked.rows.len() * if asked.unknowns.is_empty() { 1 } else { asked.options.len().max(1) };
+    if rows > 1 {
+        let what = format!("--emit writes one scenario, and there are {rows} answers");
+        return Err(Failure::Input(format!("{what}: leave out `--for` or `--option`")));
+    }
+    let directory = |path: &Path| {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        std::path::absolute(parent.unwrap_or(Path::new("."))).ok()
+    };
+    let beside = plan.scenario.scenario != Path::new("-")
+        && directory(path) == directory(&plan.scenario.scenario);
+    if !beside && !opened.files_read().is_empty() {
+        let what = "the scenario names files, which are looked up beside it";
+        return Err(Failure::Input(format!(
+            "--emit {}: {what}: write it into the directory of the scenario",
+            shown(path)
+        )));
+    }
+    Ok(())
+}
+
+impl Asked {
+    fn read(plan: &Plan, opened: &Opened, scenario: &Scenario) -> Result<Asked, Failure> {
+        let (file, overrides) = (opened.source().file, opened.overrides());
+        let table: PlanTable = file.plan(overrides)?;
+        let goals = texts(
+            "--goal",
+            &plan.goal,
+            &table.goals,
+            (opened, |text| Goal::parse(text, scenario)),
+        )?;
+        let given = !plan.min.is_empty() || !plan.max.is_empty();
+        let none: &[PlanText] = &[];
+        let (min, max) = if given { (none, none) } else { (&table.min[..], &table.max[..]) };
+        let unknown = |largest: bool| {
+            move |text: &str| Unknown::parse(text, largest, (file, overrides, scenario))
+        };
+        let mut unknowns = texts("--min", &plan.min, min, (opened, unknown(false)))?;
+        unknowns.extend(texts("--max", &plan.max, max, (opened, unknown(true)))?);
+        let options = match plan.option.is_empty() {
+            true => table.options,
+            false => options::parse(&plan.option)?,
+        };
+        let best = match &plan.best {
+            Some(text) => {
+                Some(Wanted::parse(text, scenario).map_err(|why| refused("--best", text, &why))?)
+            }
+            None => {
+                let of_file = table.best.iter().cloned().collect::<Vec<_>>();
+                let found =
+                    texts("--best", &[], &of_file, (opened, |text| Wanted::parse(text, scenario)))?;
+                found.into_iter().next()
+            }
+        };
+        let usual = if scenario.prices.is_some() { "cost per month" } else { "throughput" };
+        let best = best.or_else(|| Wanted::parse(usual, scenario).ok());
+        let best = best.filter(|_| !options.is_empty() && unknowns.is_empty());
+        if unknowns.is_empty() && options.is_empty() {
+            let what = "cannot plan: nothing says what is to be decided";
+            let remedy =
+                "write `--min KEY`, `--max KEY`, or an `--option NAME=KEY=VALUE` for each choice";
+            return Err(Failure::Input(format!("{what}; {remedy}")));
+        }
+        if goals.is_empty() && !unknowns.is_empty() {
+            let what = "cannot plan: there is no goal that a value could meet";
+            return Err(Failure::Input(format!("{what}; write `--goal \"stall < 2 %\"`")));
+        }
+        if unknowns.len() > 2 {
+            let what = format!(
+                "cannot plan: {} keys are searched, and at most two can be",
+                unknowns.len()
+            );
+            return Err(Failure::Input(format!(
+                "{what}; write options, `--option NAME=KEY=VALUE,KEY=VALUE`"
+            )));
+        }
+        if options.len() > MOST_OPTIONS {
+            let what = format!(
+                "cannot plan: there are {} options, and at most {MOST_OPTIONS} can be",
+                options.len()
+            );
+            return Err(Failure::Input(what));
+        }
+        let rows = rows(plan, opened, &table.rows)?;
+        Ok(Asked { goals, unknowns, options, best, rows })
+    }
+}
+
+/// Reads the texts of an option or, if there are none, those of the file.
+fn texts<T>(
+    option: &str,
+    given: &[String],
+    of_file: &[PlanText],
+    (opened, read): (&Opened, impl Fn(&str) -> Result<T, (String, String)>),
+) -> Result<Vec<T>, Failure> {
+    if !given.is_empty() {
+        let one = |text: &String| read(text).map_err(|why| refused(option, text, &why));
+        return given.iter().map(one).collect();
+    }
+    let file = opened.source().file;
+    let one = |text: &PlanText| {
+        read(&text.text).map_err(|(what, remedy)| {
+            Failure::Problems(file.refuse(opened.overrides(), text, (&what, &remedy)))
+        })
+    };
+    of_file.iter().map(one).collect()
+}
+
+fn refused(option: &str, text: &str, (what, remedy): &(String, String)) -> Failure {
+    Failure::Input(format!("{option} {text:?}: {what}; {remedy}"))
+}
+
+/// Returns the combinations of values of `--for`; one without changes if there is no such list.
+fn rows(plan: &Plan, opened: &Opened, of_file: &[Override]) -> Result<Vec<Point>, Failure> {
+    let given: Result<Vec<Override>, _> =
+        plan.rows.iter().map(|text| Override::row(text)).collect();
+    let given = given?;
+    let lists = if given.is_empty() { of_file } else { &given };
+    if lists.is_empty() {
+        return Ok(vec![Point::default()]);
+    }
+    let axes = opened.source().file.axes_of(lists)?;
+    let grid = Grid::new(axes).ok().filter(|grid| grid.len() <= MOST_ROWS);
+    let Some(grid) = grid else {
+        return Err(Failure::Input(format!(
+            "cannot plan: there are more than {MOST_ROWS} rows; give `--for` fewer values"
+        )));
+    };
+    let keys: Vec<String> = grid.keys().map(str::to_owned).collect();
+    let row = |index: usize| {
+        let values = grid.values(index).into_iter().map(|value| {
+            value.map_or_else(String::new, |value| match value.as_str() {
+                Some(text) => text.to_owned(),
+                None => value.to_string(),
+            })
+        });
+        Point { changes: grid.overrides(index), at: keys.iter().cloned().zip(values).collect() }
+    };
+    Ok((0..grid.len()).map(row).collect())
+}
+
+/// Answers all rows; `None` if a signal came.
+fn answer(question: &Question<'_>, asked: &Asked, opened: &Opened) -> Option<Vec<Row>> {
+    let mut rows = Vec::new();
+    for Point { changes, at } in &asked.rows {
+        let as_it_is = [PlanOption { name: String::new(), changes: Vec::new() }];
+        let searched = if asked.options.is_empty() { &as_it_is[..] } else { &asked.options };
+        match asked.unknowns.is_empty() {
+            true => rows.push(choice(question, asked, (changes, at))?),
+            false => {
+                for option in searched {
+                    let before: Vec<Override> =
+                        changes.iter().chain(&option.changes).cloned().collect();
+                    let mut row = value(question, asked, &before, at)?;
+                    row.option = (!option.name.is_empty()).then(|| option.name.clone());
+                    rows.push(row);
+                }
+            }
+        }
+    }
+    // One answer has room for all that binds.
+    if let [row] = &mut rows[..]
+        && !row.is_met()
+    {
+        row.binds = binds(question, row, opened);
+    }
+    Some(rows)
+}
+
+/// Searches the unknown keys; `None` if a signal came.
+fn value(
+    question: &Question<'_>,
+    asked: &Asked,
+    before: &[Override],
+    at: &[(String, String)],
+) -> Option<Row> {
+    let (answer, failed) = match plan::search(question, &asked.unknowns, before) {
+        Ok(answer) => (Some(answer), None),
+        Err(Failed::Setting(why)) => (None, Some(why)),
+        Err(Failed::Stopped) => return None,
+    };
+    Some(Row { answer, failed, ..Row::new(at) })
+}
+
+/// Chooses between the options; `None` if a signal came.
+fn choice(
+    question: &Question<'_>,
+    asked: &Asked,
+    (before, at): (&[Override], &[(String, String)]),
+) -> Option<Row> {
+    let chosen = plan::choose(question, &asked.options, before);
+    let drawn = |choice: &Choice| match choice.best {
+        Some(_) if choice.options.len() > 1 => plan::over_draws(question, choice, before),
+        _ => Ok(None),
+    };
+    match chosen.and_then(|choice| Ok((drawn(&choice)?, choice))) {
+        Ok((over_draws, mut choice)) => {
+            for option in &mut choice.options {
+                option.changes.splice(0..0, before.iter().cloned());
+            }
+            Some(Row { choice: Some(choice), over_draws, ..Row::new(at) })
+        }
+        Err(Failed::Setting(why)) => Some(Row { failed: Some(why), ..Row::new(at) }),
+        Err(Failed::Stopped) => None,
+    }
+}
+
+impl Row {
+    fn new(at: &[(String, String)]) -> Row {
+        Row {
+            at: at.to_vec(),
+            option: None,
+            answer: None,
+            choice: None,
+            over_draws: None,
+            binds: None,
+            failed: None,
+        }
+    }
+}
+
+/// Returns the verdict on the setting that comes nearest to the goals: what limits it, and what would help.
+fn binds(question: &Question<'_>, row: &Row, opened: &Opened) -> Option<String> {
+    let nearest = match (&row.answer, &row.choice) {
+        (Some(answer), _) => answer.changes.clone(),
+        (None, Some(choice)) => {
+            let speed =
+                |of: &&plan::Standing| of.samples_per_second.as_ref().map_or(0.0, |of| of.mean);
+            let fastest = choice.options.iter().max_by(|a, b| speed(a).total_cmp(&speed(b)));
+            fastest?.changes.clone()
+        }
+        (None, None) => return None,
+    };
+    let setting = Setting::new(question, nearest).ok()?;
+    let (outcome, report) = plan::first_report(question, &setting).ok()?;
+    let overrides: Vec<Override> =
+        opened.overrides().iter().chain(&setting.changes).cloned().collect();
+    let source = verdict::Source { overrides: &overrides, ..opened.source() };
+    let options = verdict::Options {
+        quick: false,
+        machines: Machines { drawn: &[], spread: 0.0 },
+        others: false,
+        stop: Some(question.stop),
+        collectives: None,
+        told: None,
+        least_events: None,
+        late: None,
+        draws: &[],
+    };
+    let asked = (&setting.scenario, std::slice::from_ref(&outcome), &report);
+    let found = verdict::find_all(source, asked, &options);
+    found.into_iter().next().map(|verdict| verdict.text)
+}

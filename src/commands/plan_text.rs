@@ -1,0 +1,392 @@
+//! The text of `forebay plan`.
+
+use super::plan::{Planned, Row};
+use super::profile_text::{cells, table};
+use crate::metric::Unit;
+use crate::plan::goal::{with_interval, written};
+use crate::plan::{Answer, Choice, Figured, OverDraws, Rank, Standing, Tried};
+use crate::report::format::{count, share};
+use crate::report::money;
+use crate::scenario::printable_line;
+
+/// Settings that are listed at most.
+const MOST_LISTED: usize = 20;
+
+/// Returns the answer first, then what it rests on.
+pub(super) fn text(of: &Planned) -> String {
+    let mut text = match &of.rows[..] {
+        [row] => of.single(row),
+        rows if of.unknowns.is_empty() => {
+            rows.iter().map(|row| of.named(row) + &of.single(row)).collect::<Vec<_>>().join("\n")
+        }
+        rows => of.table_of_rows(rows),
+    };
+    text += &format!("\nSimulated {} replications.\n", of.simulated);
+    text
+}
+
+impl Planned {
+    fn currency(&self) -> &str {
+        self.currency.as_deref().unwrap_or_default()
+    }
+
+    fn certainty(&self, certain: bool) -> String {
+        let percent = share(self.certainty).replace(".0 %", " %");
+        match certain {
+            true => format!("with {percent} certainty"),
+            false => format!("though not with {percent} certainty"),
+        }
+    }
+
+    fn goals(&self) -> String {
+        self.goals
+            .iter()
+            .map(|goal| format!("`{}`", printable_line(goal)))
+            .collect::<Vec<_>>()
+            .join(" and ")
+    }
+
+    /// Writes the figure of goal `index`.
+    fn figure(&self, index: usize, of: &Figured) -> String {
+        let unit = self.shown.goals.get(index).map_or(Unit::Count, |goal| goal.wanted.unit());
+        with_interval(of.mean, of.ci95, unit, self.currency())
+    }
+
+    fn figures(&self, of: &[Figured]) -> String {
+        let each = of.iter().enumerate().map(|(index, figured)| {
+            let name = self.shown.goals.get(index).map_or("", |goal| &goal.wanted.text);
+            format!("{} {}", printable_line(name), self.figure(index, figured))
+        });
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the values of the row's keys as a heading.
+    fn named(&self, row: &Row) -> String {
+        let keys = row.at.iter().map(|(key, value)| format!("{key} = {value}"));
+        keys.collect::<Vec<_>>().join(", ") + "\n"
+    }
+
+    fn single(&self, row: &Row) -> String {
+        let mut text = match (&row.answer, &row.choice, &row.failed) {
+            (Some(answer), _, _) => self.answer(answer),
+            (None, Some(choice), _) => self.choice(choice, row.over_draws.as_ref()),
+            (None, None, why) => {
+                format!("There is no answer: {}.\n", printable_line(why.as_deref().unwrap_or("")))
+            }
+        };
+        if let Some(binds) = &row.binds {
+            text += &format!("\nWhat binds there: {binds}\n");
+        }
+        text
+    }
+
+    /// Writes the values of the unknown keys of a tried setting.
+    fn values(&self, tried: &Tried) -> String {
+        let each = self.unknowns.iter().zip(&tried.values);
+        each.map(|((key, _), value)| format!("`{key} = {value}`")).collect::<Vec<_>>().join(" and ")
+    }
+
+    fn answer(&self, answer: &Answer) -> String {
+        let mut text = match (answer.found, answer.nearest) {
+            (Some(found), _) => self.found(answer, &answer.tried[found]),
+            (None, nearest) => {
+                let nearest = nearest.map(|at| &answer.tried[at]);
+                let nearest = nearest.map_or(String::new(), |tried| {
+                    let figures = self.figures(&tried.figures);
+                    format!(" The nearest is {}: {figures}.", self.values(tried))
+                });
+                format!("No value meets {}.{nearest}\n", self.goals())
+            }
+        };
+        if !answer.monotone {
+            text += "More of the key does not always help here: ";
+            text += match answer.certain {
+                true => "every better value was tried.\n",
+                false => "not every better value was tried.\n",
+            };
+        }
+        if let (Some(limit), Some(_)) = (&answer.bottleneck, answer.found) {
+            text += &format!("{}\n", printable_line(limit));
+        }
+        if let Some((number, why)) = &answer.refused {
+            let values = if *number == 1 { "value is" } else { "values are" };
+            text +=
+                &format!("{number} {values} refused by the scenario: {}\n", printable_line(why));
+        }
+        text + "\n" + &self.tried(answer)
+    }
+
+    /// Writes the first sentence on an answer, with what the next better value would give.
+    fn found(&self, answer: &Answer, found: &Tried) -> String {
+        let certainty = self.certainty(answer.certain);
+        let cost = found.cost_per_month.as_ref();
+        let cost = cost.map_or(String::new(), |cost| {
+            format!(", for {} a month", money(cost.mean, self.currency()))
+        });
+        let words: Vec<&str> = self.unknowns.iter().map(|(_, word)| *word).collect();
+        let figures = self.figures(&found.figures);
+        if words.len() > 1 {
+            let pairs = answer.front.len();
+            let which = match (pairs, found.cost_per_month.is_some()) {
+                (1, _) => "The only pair that cannot be better in either".to_owned(),
+                (_, true) => {
+                    format!("The cheapest of {pairs} pairs that cannot be better in either")
+                }
+                (_, false) => format!("One of {pairs} pairs that cannot be better in either"),
+            };
+            return format!("{which} is {}{cost}, {certainty}: {figures}.\n", self.values(found));
+        }
+        let at = answer.found.unwrap_or(0);
+        let beside = if words[0] == "largest" { at.checked_add(1) } else { at.checked_sub(1) };
+        let beside = beside.and_then(|at| answer.tried.get(at)).filter(|tried| !tried.meets);
+        let beside = beside.map_or(String::new(), |tried| match &tried.failed {
+            Some(why) => format!(
+                "; with {} there is no figure: {}",
+                tried.values.join(", "),
+                printable_line(why)
+            ),
+            None => {
+                format!("; with {}: {}", tried.values.join(", "), self.figures(&tried.figures))
+            }
+        });
+        let end =
+            beside.is_empty().then(|| format!(", the {} value that was to be tried", words[0]));
+        format!(
+            "The {} value that meets {} is {}{}{cost}, {certainty}: {figures}{beside}.\n",
+            words[0],
+            self.goals(),
+            self.values(found),
+            end.unwrap_or_default(),
+        )
+    }
+
+    /// Writes the settings that were tried.
+    fn tried(&self, answer: &Answer) -> String {
+        let has_cost = answer.tried.iter().any(|tried| tried.cost_per_month.is_some());
+        let mut heading: Vec<String> = self.unknowns.iter().map(|(key, _)| last(key)).collect();
+        heading.extend(self.shown.goals.iter().map(|goal| goal.wanted.text.clone()));
+        heading.extend(has_cost.then(|| "cost of a month".to_owned()));
+        heading.extend(["goals", "replications"].map(str::to_owned));
+        let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+        let mut rows = table(&heading);
+        let listed: Vec<&Tried> = match answer.front.is_empty() {
+            true => answer.tried.iter().collect(),
+            false => answer.front.iter().map(|at| &answer.tried[*at]).collect(),
+        };
+        for tried in listed.iter().take(MOST_LISTED) {
+            let mut row: Vec<String> = tried.values.clone();
+            let figures = (0..self.shown.goals.len()).map(|index| {
+                tried.figures.get(index).map_or_else(|| "-".to_owned(), |of| self.figure(index, of))
+            });
+            row.extend(figures);
+            if has_cost {
+                let cost = tried.cost_per_month.as_ref();
+                row.push(cost.map_or_else(|| "-".to_owned(), |of| money(of.mean, self.currency())));
+            }
+            let met = match (tried.meets, &tried.failed, tried.certain) {
+                (_, Some(_), _) => "refused",
+                (true, None, true) => "met",
+                (false, None, true) => "missed",
+                (true, None, false) => "met?",
+                (false, None, false) => "missed?",
+            };
+            row.extend([met.to_owned(), tried.replications.to_string()]);
+            rows.add_row(cells(&row));
+        }
+        let sizes: Vec<String> = answer.values.iter().map(ToString::to_string).collect();
+        format!("{rows}\nTried {} of {} values.\n", answer.tried.len(), sizes.join(" × "))
+    }
+
+    /// Writes one line for each row.
+    fn table_of_rows(&self, rows: &[Row]) -> String {
+        let keys: Vec<String> = rows
+            .first()
+            .map_or(Vec::new(), |row| row.at.iter().map(|(key, _)| last(key)).collect());
+        let has_options = rows.iter().any(|row| row.option.is_some());
+        let has_cost = self.currency.is_some();
+        let mut heading = keys;
+        heading.extend(has_options.then(|| "option".to_owned()));
+        heading.extend(self.unknowns.iter().map(|(key, word)| format!("{word} {}", last(key))));
+        heading.extend(self.shown.goals.iter().map(|goal| goal.wanted.text.clone()));
+        heading.extend(has_cost.then(|| "cost of a month".to_owned()));
+        let names: Vec<&str> = heading.iter().map(String::as_str).collect();
+        let mut lines = table(&names);
+        let mut notes = String::new();
+        for row in rows {
+            let mut line: Vec<String> = row.at.iter().map(|(_, value)| value.clone()).collect();
+            line.extend(has_options.then(|| row.option.clone().unwrap_or_default()));
+            let answer = row.answer.as_ref();
+            let shown = answer.and_then(|of| of.found.or(of.nearest).map(|at| &of.tried[at]));
+            let is_found = row.is_met();
+            let certain = answer.is_some_and(|of| of.certain);
+            line.extend((0..self.unknowns.len()).map(|index| match shown {
+                Some(tried) if is_found => {
+                    format!("{}{}", tried.values[index], if certain { "" } else { "?" })
+                }
+                Some(tried) => format!("none (nearest {})", tried.values[index]),
+                None => "none".to_owned(),
+            }));
+            line.extend((0..self.shown.goals.len()).map(|index| {
+                let figured = shown.and_then(|tried| tried.figures.get(index));
+                figured.map_or_else(|| "-".to_owned(), |of| self.figure(index, of))
+            }));
+            if has_cost {
+                let cost = shown.and_then(|tried| tried.cost_per_month.as_ref());
+                line.push(
+                    cost.map_or_else(|| "-".to_owned(), |of| money(of.mean, self.currency())),
+                );
+            }
+            lines.add_row(cells(&line));
+            let binds = answer.filter(|_| !is_found).and_then(|of| of.bottleneck.as_ref());
+            if let Some(why) = row.failed.as_ref().or(binds) {
+                let name = line.first().map_or("", String::as_str);
+                notes += &format!("{}: {}\n", printable_line(name), printable_line(why));
+            }
+        }
+        let all_certain = rows.iter().all(|row| row.answer.as_ref().is_none_or(|of| of.certain));
+        format!("Goals: {}, {}.\n\n{lines}\n{notes}", self.goals(), self.certainty(all_certain))
+    }
+
+    fn choice(&self, choice: &Choice, draws: Option<&OverDraws>) -> String {
+        let by_cost = self.best.as_deref().is_some_and(|best| best.starts_with("cost"));
+        let by = self.best.as_deref().unwrap_or_default();
+        let mut text = match choice.best.map(|at| &choice.options[at]) {
+            None => format!("No option meets {}.\n", self.goals()),
+            Some(best) => {
+                let which =
+                    if by_cost { "the cheapest".to_owned() } else { format!("the best by {by}") };
+                let meets = match self.goals.is_empty() {
+                    true => String::new(),
+                    false => format!(" that meets {}", self.goals()),
+                };
+                let figure = best.best.as_ref().map_or_else(String::new, |of| self.best_figure(of));
+                format!(
+                    "`{}` is {which}{meets}, {}: {by} {figure}.\n",
+                    printable_line(&best.name),
+                    self.certainty(choice.certain)
+                )
+            }
+        };
+        let best = choice.best.map(|at| &choice.options[at]);
+        for (at, option) in choice.options.iter().enumerate() {
+            if choice.best != Some(at) {
+                text += &self.loser(option, best, by_cost);
+            }
+        }
+        if let Some(draws) = draws {
+            text += &over_draws(draws, choice);
+        }
+        text += &format!("\n{}\n", self.options(choice));
+        text + &self.arithmetic(choice)
+    }
+
+    fn best_figure(&self, of: &Figured) -> String {
+        let unit = self.shown.best.as_ref().map_or(Unit::Count, |best| best.unit());
+        with_interval(of.mean, of.ci95, unit, self.currency())
+    }
+
+    /// Says why an option is not the best.
+    fn loser(&self, option: &Standing, best: Option<&Standing>, by_cost: bool) -> String {
+        let name = printable_line(&option.name);
+        let more = || {
+            let (own, of) = (option.best.as_ref()?.mean, best?.best.as_ref()?.mean);
+            Some(((own - of) / of.abs()).abs())
+        };
+        match (option.place, option.misses, &option.failed) {
+            (_, _, Some(why)) => format!("`{name}` could not be tried: {}\n", printable_line(why)),
+            (Rank::Misses, Some(goal), _) => {
+                let wanted = &self.shown.goals[goal];
+                let figured = &option.figures[goal];
+                let by = wanted.margin(figured.mean).abs();
+                let by = match wanted.wanted.unit() {
+                    Unit::Share => format!("{:.1} points", 100.0 * by),
+                    unit => written(by, unit, self.currency()),
+                };
+                format!("`{name}` misses `{}` by {by}.\n", printable_line(&wanted.text))
+            }
+            (Rank::Undecided, ..) => {
+                format!("`{name}` is not told apart after {} replications.\n", option.replications)
+            }
+            _ => match more() {
+                Some(more) if more <= self.within => {
+                    format!("`{name}` is within {}, which does not matter.\n", share(self.within))
+                }
+                Some(more) if by_cost => format!("`{name}` costs {} more.\n", share(more)),
+                Some(more) => format!("`{name}` is {} worse.\n", share(more)),
+                None => format!("`{name}` is worse.\n"),
+            },
+        }
+    }
+
+    fn options(&self, choice: &Choice) -> String {
+        let has_cost = choice.options.iter().any(|option| option.cost_per_month.is_some());
+        let mut heading = vec!["option".to_owned()];
+        heading.extend(self.shown.goals.iter().map(|goal| goal.wanted.text.clone()));
+        heading.push("samples/s".to_owned());
+        if has_cost {
+            heading.extend(["cost of a month", "on the front"].map(str::to_owned));
+        }
+        heading.push("replications".to_owned());
+        let names: Vec<&str> = heading.iter().map(String::as_str).collect();
+        let mut rows = table(&names);
+        let or_none = |of: Option<String>| of.unwrap_or_else(|| "-".to_owned());
+        for (at, option) in choice.options.iter().enumerate() {
+            let mark = if choice.best == Some(at) { "* " } else { "" };
+            let mut row = vec![format!("{mark}{}", printable_line(&option.name))];
+            row.extend(
+                (0..self.shown.goals.len()).map(|index| {
+                    or_none(option.figures.get(index).map(|of| self.figure(index, of)))
+                }),
+            );
+            let speed = option.samples_per_second.as_ref();
+            row.push(or_none(speed.map(|of| with_interval(of.mean, of.ci95, Unit::Count, ""))));
+            if has_cost {
+                let cost = option.cost_per_month.as_ref();
+                row.push(or_none(cost.map(|of| money(of.mean, self.currency()))));
+                row.push(or_none(
+                    option.on_front.map(|on| if on { "yes" } else { "no" }.to_owned()),
+                ));
+            }
+            row.push(option.replications.to_string());
+            rows.add_row(cells(&row));
+        }
+        rows.to_string()
+    }
+
+    /// Writes what the cost of each option consists of.
+    fn arithmetic(&self, choice: &Choice) -> String {
+        let mut text = String::new();
+        for option in choice.options.iter().filter(|option| !option.items.is_empty()) {
+            let items = option.items.iter().map(|item| {
+                let time = if item.hourly { "/h" } else { "" };
+                format!(
+                    "{} {} × {}{time} = {}/h",
+                    count(item.count),
+                    printable_line(&item.what),
+                    money(item.each, self.currency()),
+                    money(item.per_hour, self.currency())
+                )
+            });
+            let items = items.collect::<Vec<_>>().join("; ");
+            text += &format!("{}: {items}\n", printable_line(&option.name));
+        }
+        if text.is_empty() { text } else { format!("\n{text}") }
+    }
+}
+
+/// Says how often the choice is the best over the draws.
+fn over_draws(of: &OverDraws, choice: &Choice) -> String {
+    let named = choice.options.iter().zip(&of.best).filter(|(_, number)| **number > 0);
+    let named: Vec<String> = named
+        .map(|(option, number)| format!("`{}` in {number}", printable_line(&option.name)))
+        .chain((of.none > 0).then(|| format!("none in {}", of.none)))
+        .collect();
+    let measure = of.measure.as_ref().map_or(String::new(), |what| format!(" To decide, {what}."));
+    let (draws, over, named) = (of.draws, &of.over, named.join(", "));
+    format!("Over {draws} draws of {over}, the best is {named}.{measure}\n")
+}
+
+/// Returns the last part of a key.
+fn last(key: &str) -> String {
+    key.rsplit('.').next().unwrap_or(key).to_owned()
+}

@@ -1,0 +1,492 @@
+//! `forebay plan`: decisions against brute force, its texts, and bad input.
+
+use super::runs::Draws;
+use super::support::Place;
+use forebay::plan::{self, Answer, Failed, Goal, Question, Unknown, Wanted};
+use forebay::report::{Report, summarise};
+use forebay::scenario::{Override, PlanOption, Scenario, ScenarioFile, Value};
+use forebay::sim;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+/// Replications from which brute force takes its means.
+const TRUTH: u32 = 40;
+/// Difference that does not matter to the plans here.
+const WITHIN: f64 = 0.01;
+
+/// A random scenario with goals, small enough for brute force.
+struct Drawn {
+    file: ScenarioFile,
+    scenario: Scenario,
+    goals: Vec<Goal>,
+    draws: Draws,
+}
+
+/// What is decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    OneKey,
+    TwoKeys,
+    Options,
+}
+
+const KEYS: [&str; 2] = ["job.loader.pytorch.workers", "storage.s.file-server.bandwidth"];
+
+impl Drawn {
+    /// Returns scenario number `seed`: a loader with several workers that decode images of different sizes, and a goal that some
+    /// values of the keys meet, or none.
+    fn new(seed: u64) -> Drawn {
+        let mut draws = Draws(seed);
+        let (per_sample, fixed) = (draws.uniform(0.2, 2.0), draws.uniform(1.0, 10.0));
+        let (decode, size) = (draws.uniform(1.0, 6.0), draws.uniform(50.0, 200.0));
+        let (batch, copies) = (draws.one_of(&[8, 16, 32]), draws.whole(1, 3));
+        let price = draws.whole(5, 50);
+        let text = format!(
+            r#"
+name = "drawn"
+run = {{ steps = 60, warm_up = 15, seed = {seed} }}
+cluster = {{ nodes = 3, node = {{ cores = 16, gpus = 1, page_cache = "none" }}, network.nic = "25 Gbit/s" }}
+[storage.s.file-server]
+bandwidth = "600 MB/s"
+per_stream = "150 MB/s"
+latency = {{ lognormal = {{ median = "0.5 ms", p99 = "3 ms" }} }}
+[dataset.d]
+samples = 20000
+sample_size = {{ lognormal = {{ mean = "{size:.0} kB", cv = 0.5 }} }}
+[[job]]
+name = "j"
+copies = {copies}
+dataset = "d"
+storage = "s"
+batch = {batch}
+model = {{ step = {{ fixed = "{fixed:.2} ms", per_sample = "{per_sample:.3} ms" }}, jitter.lognormal.cv = 0.05 }}
+loader.pytorch = {{ workers = 4, decode = "{decode:.2} ms" }}
+[prices]
+node = "$1 /h"
+other.workers = "$1"
+storage.s.gb_s = "${price} /h"
+"#
+        );
+        let file = ScenarioFile::parse("drawn.toml", text).expect("TOML");
+        let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
+        let goal = match draws.below(4) {
+            0 => format!("stall < {} %", draws.one_of(&[2, 5, 10, 20])),
+            1 => format!("AU > {} %", draws.one_of(&[50, 80, 90, 95])),
+            2 => format!(
+                "step time < {:.2} ms",
+                (fixed + per_sample * f64::from(batch)) * draws.uniform(0.95, 2.0)
+            ),
+            _ => {
+                let alone = 1000.0 * f64::from(batch) / (fixed + per_sample * f64::from(batch));
+                format!("throughput > {:.0}", alone * draws.uniform(0.5, 1.05))
+            }
+        };
+        let goals = vec![Goal::parse(&goal, &scenario).expect("a goal")];
+        Drawn { file, scenario, goals, draws }
+    }
+
+    fn planned<T>(
+        &self,
+        best: Option<&Wanted>,
+        of: impl FnOnce(&Question<'_>) -> Result<T, Failed>,
+    ) -> T {
+        let (stop, simulated) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let question = Question {
+            file: &self.file,
+            overrides: &[],
+            goals: &self.goals,
+            best,
+            certainty: 0.95,
+            within: WITHIN,
+            most: 200,
+            fits: &|_| Ok(()),
+            stop: &stop,
+            simulated: &simulated,
+        };
+        of(&question).unwrap_or_else(|failed| panic!("{failed:?}"))
+    }
+
+    /// Returns the mean of a figure of brute force with these changes.
+    fn mean(&self, changes: &[Override], of: impl Fn(&Report) -> f64) -> f64 {
+        let scenario = self.file.resolve(changes).unwrap_or_else(|problems| panic!("{problems}"));
+        // Other replications than those of the plan.
+        let one = |replication: u32| {
+            let outcome = sim::run(&scenario, 1000 + replication, &sim::Options::default());
+            of(&summarise(&scenario, &[outcome], 0.0))
+        };
+        (0..TRUTH).map(one).sum::<f64>() / f64::from(TRUTH)
+    }
+
+    /// Returns how far the goal is met by brute force, in tolerances: below −1 it is missed, above 1 met; between either is right.
+    fn margin(&self, changes: &[Override]) -> f64 {
+        let goal = &self.goals[0];
+        let value = self.mean(changes, |report| goal.value(report).expect("a figure"));
+        goal.margin(value) / goal.tolerance(WITHIN)
+    }
+
+    fn unknown(&self, at: usize) -> Unknown {
+        let text = [format!("{} = 1..12", KEYS[0]), format!("{} = 50 MB/s..800 MB/s", KEYS[1])];
+        Unknown::parse(&text[at], false, (&self.file, &[], &self.scenario)).expect("a range")
+    }
+
+    /// Decides, and compares with brute force.
+    fn check(&mut self, kind: Kind) -> Result<(), String> {
+        match kind {
+            Kind::OneKey => self.one_key(),
+            Kind::TwoKeys => self.two_keys(),
+            Kind::Options => self.options(),
+        }
+    }
+
+    fn one_key(&mut self) -> Result<(), String> {
+        let key = self.draws.below(2) as usize;
+        let unknown = self.unknown(key);
+        let values = unknown.values.clone();
+        let set = |value: &Value| vec![Override::new(&*unknown.key, value.clone())];
+        let answer: Answer = self
+            .planned(None, |question| plan::search(question, std::slice::from_ref(&unknown), &[]));
+        let most = 2 + values.len().next_power_of_two().ilog2() as usize;
+        if answer.monotone && answer.found.is_some() && answer.tried.len() > most {
+            return Err(format!("{} of {} values were tried", answer.tried.len(), values.len()));
+        }
+        let found = answer.found.map(|at| answer.tried[at].values[0].clone());
+        let at = found.as_ref().map(|found| {
+            values.iter().position(|value| value.to_string() == *found).expect("a value")
+        });
+        let margins: Vec<f64> = values.iter().map(|value| self.margin(&set(value))).collect();
+        let right = match at {
+            Some(at) => margins[at] >= -1.0 && margins[..at].iter().all(|margin| *margin <= 1.0),
+            None => margins.iter().all(|margin| *margin <= 1.0),
+        };
+        if right {
+            Ok(())
+        } else {
+            Err(format!("{}: {found:?} of {margins:.1?}", self.goals[0].text))
+        }
+    }
+
+    fn two_keys(&mut self) -> Result<(), String> {
+        let mut unknowns = [self.unknown(0), self.unknown(1)];
+        unknowns.iter_mut().for_each(|unknown| unknown.thin(5));
+        let answer: Answer = self.planned(None, |question| plan::search(question, &unknowns, &[]));
+        let margin = |i: usize, j: usize| {
+            let both = [(0, i), (1, j)]
+                .map(|(of, at)| Override::new(&*unknowns[of].key, unknowns[of].values[at].clone()));
+            self.margin(&both)
+        };
+        let margins: Vec<Vec<f64>> =
+            (0..5).map(|i| (0..5).map(|j| margin(i, j)).collect()).collect();
+        let place = |values: &[String]| {
+            [0, 1].map(|of| {
+                unknowns[of]
+                    .values
+                    .iter()
+                    .position(|value| value.to_string() == values[of])
+                    .expect("a value")
+            })
+        };
+        let front: Vec<[usize; 2]> =
+            answer.front.iter().map(|at| place(&answer.tried[*at].values)).collect();
+        let is_minimal = |&[i, j]: &[usize; 2]| {
+            margins[i][j] >= -1.0
+                && (i == 0 || margins[i - 1][j] <= 1.0)
+                && (j == 0 || margins[i][j - 1] <= 1.0)
+        };
+        // Every pair that clearly meets the goal is at or beyond one of the front.
+        let covered = |i: usize, j: usize| {
+            margins[i][j] <= 1.0 || front.iter().any(|[a, b]| *a <= i && *b <= j)
+        };
+        let right = front.iter().all(is_minimal) && (0..5).all(|i| (0..5).all(|j| covered(i, j)));
+        if right {
+            Ok(())
+        } else {
+            Err(format!("{}: {front:?} of {margins:.1?}", self.goals[0].text))
+        }
+    }
+
+    fn options(&mut self) -> Result<(), String> {
+        let option = |at: usize, draws: &mut Draws| {
+            let workers = draws.whole(1, 12);
+            let bandwidth = draws.whole(1, 16) * 50;
+            let set = |text: String| text.parse::<Override>().expect("a key");
+            let changes = vec![
+                set(format!("{}={workers}", KEYS[0])),
+                set(format!("{}={bandwidth} MB/s", KEYS[1])),
+                set(format!("prices.other.workers=${} /h", workers)),
+            ];
+            PlanOption { name: format!("option {at}"), changes }
+        };
+        let options: Vec<PlanOption> = (0..5).map(|at| option(at, &mut self.draws)).collect();
+        let by = self.draws.one_of(&["cost per month", "cost per epoch", "throughput"]);
+        let best = Wanted::parse(by, &self.scenario).expect("a figure");
+        let choice = self.planned(Some(&best), |question| plan::choose(question, &options, &[]));
+        let margins: Vec<f64> = options.iter().map(|option| self.margin(&option.changes)).collect();
+        let sign = if best.is_higher_better() { 1.0 } else { -1.0 };
+        let value = |option: &PlanOption| {
+            sign * self.mean(&option.changes, |report| {
+                best.value(report, !best.is_higher_better()).expect("a figure")
+            })
+        };
+        let values: Vec<f64> = options.iter().map(value).collect();
+        // A hundredth of the first option's figure does not matter.
+        let indifference = 1.05 * WITHIN * values[0].abs();
+        let right = match choice.best {
+            None => margins.iter().all(|margin| *margin <= 1.0),
+            Some(best) => {
+                let beats =
+                    |at: usize| margins[at] > 1.0 && values[at] > values[best] + indifference;
+                margins[best] >= -1.0 && !(0..5).any(beats)
+            }
+        };
+        if right {
+            Ok(())
+        } else {
+            Err(format!(
+                "{} {by}: {:?} of {margins:.1?} {values:.3?}",
+                self.goals[0].text, choice.best
+            ))
+        }
+    }
+}
+
+/// Returns what is wrong with decisions on random scenarios.
+fn wrong(seeds: std::ops::Range<u64>) -> Vec<String> {
+    let kinds = [Kind::OneKey, Kind::OneKey, Kind::TwoKeys, Kind::Options];
+    let one = |seed: u64| {
+        let kind = kinds[(seed % 4) as usize];
+        Drawn::new(seed).check(kind).err().map(|what| format!("{seed} {kind:?}: {what}"))
+    };
+    seeds.filter_map(one).collect()
+}
+
+#[test]
+fn decisions_on_random_scenarios_are_those_of_brute_force() {
+    let wrong = wrong(0..12);
+    assert!(wrong.len() <= 1, "{wrong:#?}");
+}
+
+/// `cargo test --test integration plan::decisions_on_a_hundred -- --ignored`
+#[test]
+#[ignore = "some minutes"]
+fn decisions_on_a_hundred_random_scenarios_are_right_in_93() {
+    let wrong = wrong(0..100);
+    assert!(wrong.len() <= 7, "{wrong:#?}");
+}
+
+/// A plan of the small scenario of the tests of the program.
+fn plan(place: &Place, arguments: &[&str]) -> assert_cmd::Command {
+    place.forebay(&[&["plan", "s.toml", "--quiet"], arguments].concat())
+}
+
+/// Returns a text without its line ends, which depend on its width.
+fn words(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns what a plan prints as JSON; its exit code is `code`.
+fn json(place: &Place, arguments: &[&str], code: i32) -> serde_json::Value {
+    let out = plan(place, &[arguments, &["--format", "json"]].concat()).assert().code(code);
+    serde_json::from_slice(&out.get_output().stdout).expect("JSON")
+}
+
+const GOAL: [&str; 2] = ["--goal", "stall < 20 %"];
+const THREADS: &str = "job.loader.tf-queue.threads=1..16";
+
+#[test]
+fn the_smallest_value_is_the_same_whatever_the_number_of_threads() {
+    let place = Place::new();
+    let of = |threads: &str| {
+        json(&place, &[&GOAL[..], &["--min", THREADS, "--threads", threads]].concat(), 0)
+    };
+    let one = of("1");
+    assert_eq!(one, of("2"));
+    let answer = &one["rows"][0]["answer"];
+    let found = answer["found"].as_u64().expect("an answer") as usize;
+    let tried = answer["tried"].as_array().expect("settings");
+    assert!(tried.len() <= 6 && tried[found]["meets"] == true, "{answer}");
+    // The value before is not enough.
+    assert_eq!(tried[found - 1]["meets"], false, "{answer}");
+    let values = [0, 1]
+        .map(|at| tried[found - at]["values"][0].as_str().and_then(|of| of.parse::<u32>().ok()));
+    assert_eq!(values[0], values[1].map(|value| value + 1));
+    let text = plan(&place, &[&GOAL[..], &["--min", THREADS]].concat()).assert().success();
+    let text = words(&text.get_output().stdout);
+    assert!(text.contains("The smallest value that meets `stall < 20 %` is"), "{text}");
+    assert!(text.contains("with 95 % certainty"), "{text}");
+}
+
+#[test]
+fn a_goal_that_nothing_meets_exits_with_1_and_says_what_binds_and_what_comes_nearest() {
+    let place = Place::new();
+    let arguments = ["--goal", "step time < 2.05 ms", "--min", THREADS];
+    let out = plan(&place, &arguments).assert().code(1);
+    let text = words(&out.get_output().stdout);
+    assert!(text.contains("No value meets `step time < 2.05 ms`. The nearest is"), "{text}");
+    assert!(text.contains("`lenet` is limited by computing"), "{text}");
+    let found = json(&place, &arguments, 1);
+    let answer = &found["rows"][0]["answer"];
+    assert!(answer["found"].is_null() && answer["nearest"].is_u64(), "{answer}");
+}
+
+#[test]
+fn there_is_an_answer_for_each_value_of_another_key() {
+    let place = Place::new();
+    let rows = ["--min", THREADS, "--for", "job.batch=[4, 8, 16]"];
+    let found = json(&place, &[&GOAL[..], &rows].concat(), 0);
+    let threads = |row: &serde_json::Value| {
+        let answer = &row["answer"];
+        let found = answer["found"].as_u64().expect("an answer") as usize;
+        answer["tried"][found]["values"][0]
+            .as_str()
+            .expect("a value")
+            .parse::<u32>()
+            .expect("a number")
+    };
+    let rows = found["rows"].as_array().expect("rows");
+    assert_eq!(
+        rows.iter().map(|row| row["at"][0][1].as_str()).collect::<Vec<_>>(),
+        [Some("4"), Some("8"), Some("16")]
+    );
+    let threads: Vec<u32> = rows.iter().map(threads).collect();
+    assert!(threads.windows(2).all(|pair| pair[0] <= pair[1]), "{threads:?}");
+}
+
+#[test]
+fn the_largest_value_is_found_and_written_as_a_scenario() {
+    let place = Place::new();
+    let key = "job.batch_interval=[1, 2, 4, 8]";
+    let goal = ["--goal", "stall < 90 %", "--max", key, "--emit", "choice.toml"];
+    plan(&place, &goal).assert().success();
+    let text = String::from_utf8(place.read("choice.toml")).expect("text");
+    assert!(
+        text.contains("batch_interval = 8") && text.starts_with("# Does the loader keep up?"),
+        "{text}"
+    );
+    place.forebay(&["run", "choice.toml", "--verdict", "quick"]).assert().success();
+}
+
+#[test]
+fn the_cheapest_option_is_chosen_and_one_that_fails_leaves_the_others() {
+    let place = Place::new();
+    let plan_table = r#"
+[prices]
+core = "$0.05 /h"
+node = "$20000"
+[plan]
+goal = "stall < 60 %"
+option."as it is" = {}
+option."more threads" = { "job.loader.tf-queue.threads" = 16 }
+option."many cores" = { "job.loader.tf-queue.threads" = 16, "cluster.node.cores" = 64 }
+option.broken = { "cluster.node.cores" = -1 }
+"#;
+    let scenario = String::from_utf8(place.read("s.toml")).expect("text");
+    place.write("s.toml", &scenario.replace("[sweep]", &format!("{plan_table}\n[sweep]")));
+    let found = json(&place, &[], 0);
+    let choice = &found["rows"][0]["choice"];
+    let options = choice["options"].as_array().expect("options");
+    let best = choice["best"].as_u64().expect("a choice") as usize;
+    let costs = |at: usize| options[at]["cost_per_month"]["mean"].as_f64().expect("a cost");
+    assert!(best < 2 && costs(2) > costs(best), "{choice}");
+    assert_eq!(options[3]["place"], "failed");
+    assert!(options[3]["failed"].as_str().is_some_and(|why| why.contains("cores")), "{choice}");
+    let text = plan(&place, &[]).assert().success();
+    let text = words(&text.get_output().stdout);
+    for words in [
+        "is the cheapest that meets `stall < 60 %`",
+        "`many cores` costs",
+        "`broken` could not be tried",
+        "× $0.05/h",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn options_without_prices_are_chosen_by_throughput() {
+    let place = Place::new();
+    let options = [
+        "--option",
+        "few=job.loader.tf-queue.threads=1",
+        "--option",
+        "many=job.loader.tf-queue.threads=16",
+    ];
+    let found = json(&place, &options, 0);
+    assert_eq!(
+        (&found["best"], &found["rows"][0]["choice"]["best"]),
+        (&"throughput".into(), &1.into())
+    );
+}
+
+#[test]
+fn two_keys_have_a_front_of_smallest_pairs() {
+    let place = Place::new();
+    let keys = [
+        "--min",
+        "job.loader.tf-queue.threads=1..8",
+        "--min",
+        "storage.disk.file-server.per_stream=1 MB/s..100 MB/s",
+    ];
+    let found = json(&place, &[&GOAL[..], &keys].concat(), 0);
+    let answer = &found["rows"][0]["answer"];
+    let front = answer["front"].as_array().expect("pairs");
+    assert!(!front.is_empty() && answer["found"].is_u64(), "{answer}");
+}
+
+#[test]
+fn plans_that_cannot_be_made_are_refused_with_what_to_write() {
+    let place = Place::new();
+    let min = ["--min", THREADS];
+    for (arguments, words) in [
+        (&[][..], "write `--min KEY`"),
+        (&min[..], "write `--goal \"stall < 2 %\"`"),
+        (&["--goal", "stal < 2 %", "--min", THREADS], "there is no figure `stal`"),
+        (&["--goal", "stall < 2", "--min", THREADS], "share of the time"),
+        (&["--goal", "cost < $5", "--min", THREADS], "[prices]"),
+        (&["--goal", "stall < 2 %", "--min", "job.loader.tf-queue.threds=1..4"], "threads"),
+        (&["--goal", "stall < 2 %", "--min", "job.batch=8..4"], "8 is larger than 4"),
+        (&["--goal", "stall < 2 %", "--min", "job.name"], "write its range"),
+        (&["--goal", "time to accuracy < 1 h", "--min", THREADS], "is not known"),
+        (&["--goal", "stall < 2 %", "--for", "job.batch=8", "--min", THREADS], "a list of values"),
+        (
+            &["--option", "a=job.batch=8", "--option", "a=job.batch=9"],
+            "another option has this name",
+        ),
+        (&["--option", "job.batch=8"], "write a name first"),
+        (&["--option", "a", "--best", "speeed"], "there is no figure"),
+        (
+            &["--goal", "stall < 2 %", "--min", THREADS, "--certainty", "120 %"],
+            "write a probability",
+        ),
+        (
+            &[
+                "--goal",
+                "stall < 90 %",
+                "--min",
+                THREADS,
+                "--for",
+                "job.batch=[4, 8]",
+                "--emit",
+                "x.toml",
+            ],
+            "one scenario",
+        ),
+        (&["--goal", "stall < 90 %", "--min", THREADS, "--emit", "s.toml"], "s.toml"),
+    ] {
+        let out = plan(&place, arguments).assert().code(2);
+        let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+        assert!(
+            message.contains(words) && !message.contains("panicked"),
+            "{arguments:?}: {message}"
+        );
+        assert!(out.get_output().stdout.is_empty(), "{arguments:?}");
+    }
+    place.write(
+        "p.toml",
+        &format!(
+            "{}\n[plan]\ngoal = \"stal < 2 %\"\nmin = \"{THREADS}\"\n",
+            super::support::SCENARIO
+        ),
+    );
+    let out = place.forebay(&["plan", "p.toml"]).assert().code(2);
+    let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(message.contains("p.toml:") && message.contains("goal = \"stal < 2 %\""), "{message}");
+}
