@@ -3,6 +3,7 @@
 mod about;
 mod calibrate;
 mod changes;
+mod compare;
 mod diff;
 mod doctor;
 mod exit_code;
@@ -26,6 +27,7 @@ use clap::{Parser, Subcommand};
 pub use about::{Completions, Man, Schema, SchemaOf};
 pub use calibrate::Calibrate;
 pub use changes::{Changes, KeyChange};
+pub use compare::Compare;
 pub use diff::Diff;
 pub use doctor::Doctor;
 pub use exit_code::{EXIT_CODES, ExitCode};
@@ -92,6 +94,8 @@ pub enum Command {
     Sweep(Sweep),
     /// Find the value of a key, or the option, that meets goals
     Plan(Plan),
+    /// Put scenarios, options or reports side by side
+    Compare(Compare),
     /// Compare two reports: what changed, and whether by more than chance
     Diff(Diff),
     /// Show each default that a run of a scenario takes, and whose it is

@@ -261,7 +261,7 @@ fn change(
 
 /// Returns the figure of a metric in a job of a JSON report. A cause of stalls that did not occur is missing in the report: its
 /// share is 0.
-fn figure(metric: &Metric, job: &Value) -> Option<Value> {
+pub(super) fn figure(metric: &Metric, job: &Value) -> Option<Value> {
     if let Place::Stall(cause) = metric.value {
         let stalls = job.get("stall")?;
         let none = || serde_json::json!({ "mean": 0.0, "ci95": [0.0, 0.0] });
@@ -273,11 +273,11 @@ fn figure(metric: &Metric, job: &Value) -> Option<Value> {
 }
 
 /// Returns the value of a figure in JSON: the number itself, or its `mean`.
-fn mean(figure: &Value) -> Option<f64> {
+pub(super) fn mean(figure: &Value) -> Option<f64> {
     figure.as_f64().or_else(|| figure.get("mean")?.as_f64())
 }
 
-fn interval(figure: &Value) -> Option<[f64; 2]> {
+pub(super) fn interval(figure: &Value) -> Option<[f64; 2]> {
     let ends = figure.get("ci95")?.as_array()?;
     Some([ends.first()?.as_f64()?, ends.get(1)?.as_f64()?])
 }

@@ -5,6 +5,8 @@ mod calibrate_output;
 mod calibrate_table;
 mod cluster;
 mod cluster_figure;
+mod compare;
+mod compare_text;
 mod completions;
 mod diff;
 mod diff_text;
@@ -116,6 +118,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Live(live) => live::execute(live, cli.quiet),
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
         Command::Plan(plan) => plan::execute(plan, cli.quiet),
+        Command::Compare(compare) => compare::execute(compare, cli.quiet),
         Command::Diff(diff) => diff::execute(diff),
         Command::ExplainDefaults(explain) => explain_defaults::execute(explain),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),

@@ -8,6 +8,7 @@ fn help_shows_examples_for_every_command() {
         "run",
         "sweep",
         "plan",
+        "compare",
         "diff",
         "explain-defaults",
         "plot",

@@ -19,6 +19,7 @@ mod cli;
 mod closed;
 mod clusters;
 mod combinations;
+mod compare;
 mod conformance;
 mod conservation;
 mod core_slots;

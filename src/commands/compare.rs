@@ -1,0 +1,323 @@
+//! `forebay compare`: scenarios, options of one scenario, or reports, side by side.
+
+use super::compare_text::text;
+use super::diff;
+use super::memory::{self, Together};
+use super::options;
+use super::paths::Paths;
+use super::points::{self, Opened};
+use super::progress::Watch;
+use super::{Failure, input, interrupt, output};
+use crate::cli::{Compare, ReportFormat};
+use crate::input::shown;
+use crate::metric::{self, Metric};
+use crate::probe::limits;
+use crate::report::{self, Outcome};
+use crate::scenario::{Override, PlanOption, Scenario, choose};
+use crate::sim;
+use rayon::prelude::*;
+use serde::Serialize;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Figures that are compared unless others are named.
+const USUAL: [&str; 10] = [
+    "samples_per_second",
+    "step_time",
+    "accelerator_utilisation",
+    "stall",
+    "epoch_time",
+    "time_to_accuracy",
+    "cost_per_month",
+    "cost_per_epoch",
+    "cost_to_accuracy",
+    "makespan",
+];
+/// Of these, the one that is left out unless it is named: it depends on how long a run is.
+const LENGTH: &str = "makespan";
+/// What is compared at most.
+const MOST: usize = 50;
+/// Largest report that is read [B].
+const LARGEST: u64 = 64 << 20;
+
+/// Scenarios, options or reports side by side.
+#[derive(Serialize)]
+pub(super) struct Compared {
+    pub(super) compared: Vec<One>,
+    #[serde(skip)]
+    pub(super) metrics: Vec<&'static Metric>,
+}
+
+/// One of them.
+#[derive(Serialize)]
+pub(super) struct One {
+    /// Name: of the option, or of the file.
+    pub(super) name: String,
+    /// Why there are no figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failed: Option<String>,
+    pub(super) jobs: Vec<OneJob>,
+    /// What holds it back, in a sentence.
+    pub(super) bottleneck: Option<String>,
+    /// Currency of its costs; `None` without prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) currency: Option<String>,
+}
+
+/// A job of one of them.
+#[derive(Serialize)]
+pub(super) struct OneJob {
+    pub(super) name: String,
+    pub(super) figures: Vec<Shown>,
+    /// Causes of stalls with their shares of time, the largest first.
+    pub(super) causes: Vec<(String, f64)>,
+}
+
+/// A figure of a job.
+#[derive(Serialize, Clone)]
+pub(super) struct Shown {
+    pub(super) metric: String,
+    pub(super) mean: Option<f64>,
+    pub(super) ci95: Option<[f64; 2]>,
+}
+
+pub(super) fn execute(compare: &Compare, quiet: bool) -> Result<(), Failure> {
+    let paths = Paths::default().prints(true);
+    paths.reads_all("the file", compare.files.iter().map(PathBuf::as_path)).check()?;
+    let metrics = metrics(compare)?;
+    let is_report =
+        |path: &PathBuf| path.extension().is_some_and(|of| of.eq_ignore_ascii_case("json"));
+    let (reports, files): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        compare.files.iter().partition(|path| is_report(path));
+    let compared = match (reports.is_empty(), files.is_empty()) {
+        (false, false) => {
+            let what = "reports cannot be compared with scenarios";
+            return Err(Failure::Input(format!(
+                "cannot compare: {what}; run the scenarios, or name only reports"
+            )));
+        }
+        (false, true) => {
+            if !compare.option.is_empty() {
+                let what = "a report has no keys that `--option` could change";
+                return Err(Failure::Input(format!("cannot compare: {what}; name the scenario")));
+            }
+            let named = names(&reports);
+            let all = reports.iter().zip(named).map(|(path, name)| of_report(path, name, &metrics));
+            all.collect::<Result<Vec<One>, Failure>>()?
+        }
+        _ => simulated(compare, &files, &metrics, quiet)?,
+    };
+    if compared.len() > MOST {
+        let what = format!("{} are compared, and at most {MOST} can be", compared.len());
+        return Err(Failure::Input(format!("cannot compare: {what}")));
+    }
+    let failed: Vec<Failure> = compared
+        .iter()
+        .filter_map(|one| {
+            let why = one.failed.as_ref()?;
+            Some(Failure::Input(format!("cannot run `{}`: {why}", one.name)))
+        })
+        .collect();
+    let found = Compared { compared, metrics };
+    match compare.format {
+        ReportFormat::Json => {
+            let text = serde_json::to_string_pretty(&found)
+                .map_or_else(|_| String::new(), |text| text + "\n");
+            output::stdout(text.as_bytes())?;
+        }
+        ReportFormat::Text => output::text(&text(&found))?,
+    }
+    Failure::all(failed)
+}
+
+/// Returns the figures to compare.
+fn metrics(compare: &Compare) -> Result<Vec<&'static Metric>, Failure> {
+    let swept = || metric::all().iter().filter(|metric| metric.is_swept());
+    if compare.columns.is_empty() {
+        let usual = USUAL.iter().filter(|name| **name != LENGTH);
+        return Ok(usual.filter_map(|name| metric::of_column(name)).collect());
+    }
+    let one = |name: &String| {
+        let known: Vec<&str> = swept().map(|metric| &*metric.column).collect();
+        let found = swept().find(|metric| metric.column == *name);
+        found.ok_or_else(|| {
+            Failure::Input(format!(
+                "--columns: there is no column {name:?}; {}",
+                choose(name, &known)
+            ))
+        })
+    };
+    compare.columns.iter().map(one).collect()
+}
+
+/// Returns a name for each file: without its directory and ending, if that tells them apart.
+fn names(files: &[&PathBuf]) -> Vec<String> {
+    let short = |path: &&PathBuf| {
+        path.file_stem().map_or_else(|| shown(path), |stem| stem.to_string_lossy().into_owned())
+    };
+    let names: Vec<String> = files.iter().map(short).collect();
+    let mut sorted = names.clone();
+    sorted.sort();
+    sorted.dedup();
+    match sorted.len() == names.len() {
+        true => names,
+        false => files.iter().map(|path| shown(path)).collect(),
+    }
+}
+
+/// Simulates scenarios, or the options of one.
+fn simulated(
+    compare: &Compare,
+    files: &[&PathBuf],
+    metrics: &[&'static Metric],
+    quiet: bool,
+) -> Result<Vec<One>, Failure> {
+    let open = |path: &Path| Opened::from_arguments(path, &compare.options, Vec::new());
+    let given = options::parse(&compare.option)?;
+    let mut all: Vec<(String, Opened, Vec<Override>)> = Vec::new();
+    if let [one] = files {
+        let opened = open(one)?;
+        let options = match given.is_empty() {
+            true => opened.source().file.plan(opened.overrides())?.options,
+            false => given,
+        };
+        if options.is_empty() {
+            let what = "there is one scenario and no option of it";
+            let remedy = "name another scenario, or write `--option NAME=KEY=VALUE`";
+            return Err(Failure::Input(format!("cannot compare: {what}; {remedy}")));
+        }
+        for PlanOption { name, changes } in options {
+            all.push((name, open(one)?, changes));
+        }
+    } else {
+        if !given.is_empty() {
+            let what = "`--option` changes one scenario, and several are named";
+            return Err(Failure::Input(format!(
+                "cannot compare: {what}; name one, or leave out `--option`"
+            )));
+        }
+        for (path, name) in files.iter().zip(names(files)) {
+            all.push((name, open(path)?, Vec::new()));
+        }
+    }
+    let threads = compare.options.threads.map_or_else(limits::threads, usize::from);
+    let resolved: Vec<Result<Scenario, Failure>> = all
+        .iter()
+        .map(|(_, opened, changes)| {
+            let overrides: Vec<Override> =
+                opened.overrides().iter().chain(changes).cloned().collect();
+            let scenario = opened.source().file.resolve(&overrides)?;
+            let kept = threads.max(scenario.run.replications as usize);
+            let together = Together { at_once: threads, kept, threads: true };
+            memory::check(&format!("`{}`", scenario.name), &scenario, together)?;
+            Ok(scenario)
+        })
+        .collect();
+    // Files that are refused are the user's; an option that is refused leaves the others.
+    let pool = points::pool(compare.options.threads)?;
+    let runs: u64 = resolved.iter().flatten().map(|of| u64::from(of.run.replications)).sum();
+    let watch = Watch::new(runs, 0, quiet);
+    let mut found = Vec::new();
+    for ((name, ..), scenario) in all.iter().zip(&resolved) {
+        found.push(match scenario {
+            Err(failure) => One::failed(name, failure.message(false).trim().to_owned()),
+            Ok(scenario) => match outcomes(scenario, &pool, &watch)? {
+                Err(why) => One::failed(name, why),
+                Ok(outcomes) => {
+                    let report = report::summarise(scenario, &outcomes, 0.0);
+                    let json = serde_json::to_value(&report).unwrap_or_default();
+                    One::of(name.clone(), &json, metrics)
+                }
+            },
+        });
+    }
+    watch.end();
+    Ok(found)
+}
+
+/// Simulates all replications; the inner error says why one of them does not end.
+fn outcomes(
+    scenario: &Scenario,
+    pool: &rayon::ThreadPool,
+    watch: &Watch,
+) -> Result<Result<Vec<Outcome>, String>, Failure> {
+    let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
+    let one = |replication: u32| {
+        let outcome = sim::run(scenario, replication, &options).whole();
+        watch.done();
+        outcome.map_err(|why| why.to_string())
+    };
+    let all: Result<Vec<Outcome>, String> =
+        pool.install(|| (0..scenario.run.replications).into_par_iter().map(one).collect());
+    match interrupt::raised() {
+        true => Err(Failure::Interrupted("nothing was compared".to_owned())),
+        false => Ok(all),
+    }
+}
+
+fn of_report(path: &Path, name: String, metrics: &[&'static Metric]) -> Result<One, Failure> {
+    let text = input::text_within(path, LARGEST)?;
+    let remedy = "write one with `forebay run SCENARIO --format json --output FILE`";
+    let wrong =
+        |what: String| Failure::Input(format!("cannot use {}: {what}; {remedy}", shown(path)));
+    let report: Value =
+        serde_json::from_str(&text).map_err(|error| wrong(format!("not JSON: {error}")))?;
+    let jobs = report.get("jobs").and_then(Value::as_array);
+    let named =
+        |jobs: &Vec<Value>| jobs.iter().all(|job| job.get("name").is_some_and(Value::is_string));
+    match jobs.is_some_and(named) {
+        true => Ok(One::of(name, &report, metrics)),
+        false => Err(wrong("not a report: there is no `jobs` with names".to_owned())),
+    }
+}
+
+impl One {
+    fn failed(name: &str, why: String) -> One {
+        One {
+            name: name.to_owned(),
+            failed: Some(why),
+            jobs: Vec::new(),
+            bottleneck: None,
+            currency: None,
+        }
+    }
+
+    /// Returns what a JSON report has of the metrics.
+    fn of(name: String, report: &Value, metrics: &[&'static Metric]) -> One {
+        let text = |path: &str| report.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        let jobs = report.get("jobs").and_then(Value::as_array).into_iter().flatten();
+        let job = |job: &Value| OneJob {
+            name: job.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            figures: metrics.iter().map(|metric| figure(metric, report, job)).collect(),
+            causes: causes(job),
+        };
+        One {
+            failed: None,
+            jobs: jobs.map(job).collect(),
+            bottleneck: text("/verdict/text").or_else(|| text("/bottleneck/text")),
+            currency: text("/cost/currency"),
+            name,
+        }
+    }
+}
+
+fn figure(metric: &Metric, report: &Value, job: &Value) -> Shown {
+    let whole = || metric.json.split('.').try_fold(report, |at, key| at.get(key)).cloned();
+    let found = match metric.json.starts_with("jobs.") || metric.json.is_empty() {
+        true => diff::figure(metric, job),
+        false => whole(),
+    };
+    let (mean, ci95) = found.map_or((None, None), |of| (diff::mean(&of), diff::interval(&of)));
+    Shown { metric: metric.column.to_string(), mean, ci95 }
+}
+
+/// Returns the causes of a job's stalls with their shares of time, the largest first.
+fn causes(job: &Value) -> Vec<(String, f64)> {
+    let all = job.get("stall").and_then(Value::as_object).into_iter().flatten();
+    let known = all.filter(|(cause, _)| *cause != "total");
+    let mut causes: Vec<(String, f64)> =
+        known.filter_map(|(cause, of)| Some((cause.clone(), diff::mean(of)?))).collect();
+    causes.retain(|(_, share)| *share > 0.0);
+    causes.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    causes
+}
