@@ -13,7 +13,7 @@ Examples:
   forebay plan mine.toml --goal 'AU > 95 %' --max 'job.copies=1..64'
   forebay plan scenarios/fewest-workers.toml --for 'job.batch=[64, 128]'
   forebay plan mine.toml --goal 'AU > 90 %' --min 'storage.nfs.file-server.bandwidth=1 GB/s..20 GB/s'
-  forebay plan scenarios/buy-storage.toml --emit choice.toml
+  forebay plan scenarios/buy-storage.toml --emit choice.toml --figure front.svg
   forebay plan mine.toml --goal 'epoch time < 1 h' --option as-is --option 'nic=cluster.network.nic=100 Gbit/s' --best 'cost per epoch'
 
 A goal is a figure, a comparison and a value: any column of `sweep`, or a usual name, such as `AU`, `throughput`, `p99 step time`, `goodput`, \
@@ -57,6 +57,9 @@ pub struct Plan {
     /// Write the answer here instead of to standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Draw the goal's figure over the values tried, the smallest pairs, or options by cost and speed
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
+    pub figure: Option<PathBuf>,
     /// Write the scenario of the answer; beside the scenario if that names files
     #[arg(long, value_name = "FILE")]
     pub emit: Option<PathBuf>,

@@ -29,6 +29,7 @@ mod over_time;
 mod parity;
 mod paths;
 mod plan;
+mod plan_figure;
 mod plan_text;
 mod plot;
 mod points;

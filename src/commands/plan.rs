@@ -3,10 +3,11 @@
 use super::memory::{self, Together};
 use super::options;
 use super::paths::Paths;
+use super::plan_figure;
 use super::plan_text;
 use super::points::{self, Opened};
 use super::progress::tick;
-use super::{Failure, interrupt, output};
+use super::{Failure, interrupt, output, run_figure};
 use crate::cli::{Plan, ReportFormat};
 use crate::input::shown;
 use crate::plan::{
@@ -130,7 +131,9 @@ struct Point {
 
 pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
     let paths = Paths::default().writes("--output", plan.output.as_ref())?;
-    let paths = paths.writes("--emit", plan.emit.as_ref())?.prints(plan.output.is_none());
+    let paths = paths.writes("--emit", plan.emit.as_ref())?;
+    let paths = paths.writes("--figure", plan.figure.as_ref())?.prints(plan.output.is_none());
+    let picture = plan.figure.as_deref().map(run_figure::kind).transpose()?;
     let opened =
         Opened::from_arguments(&plan.scenario.scenario, &plan.scenario.options, Vec::new())?;
     let scenario = opened.resolve_to_run(|scenario| scenario.run.replications as usize)?;
@@ -180,6 +183,12 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
     };
     if planned.all_failed().is_none() {
         show(plan, &planned, quiet)?;
+    }
+    if let (Some(path), Some(kind)) = (&plan.figure, picture) {
+        match plan_figure::figure(&planned) {
+            Some(figure) => run_figure::save(path, kind, &figure)?,
+            None => output::warn(quiet, "there is nothing to draw: options need `[prices]`"),
+        }
     }
     if let (Some(path), Some(changes)) = (&plan.emit, planned.rows.first().and_then(Row::changes)) {
         let all: Vec<Override> = opened.overrides().iter().chain(changes).cloned().collect();

@@ -243,8 +243,39 @@ impl Planned {
                 notes += &format!("{}: {}\n", printable_line(name), printable_line(why));
             }
         }
+        if has_options && has_cost {
+            notes += &self.cheapest(rows);
+        }
         let all_certain = rows.iter().all(|row| row.answer.as_ref().is_none_or(|of| of.certain));
         format!("Goals: {}, {}.\n\n{lines}\n{notes}", self.goals(), self.certainty(all_certain))
+    }
+
+    /// Says which option is the cheapest that meets the goals, for each value of the row's keys.
+    fn cheapest(&self, rows: &[Row]) -> String {
+        let cost = |row: &Row| {
+            let answer = row.answer.as_ref()?;
+            Some(answer.tried[answer.found?].cost_per_month.as_ref()?.mean)
+        };
+        let mut text = String::new();
+        for (at, row) in rows.iter().enumerate() {
+            if rows[..at].iter().any(|earlier| earlier.at == row.at) {
+                continue;
+            }
+            let same = rows.iter().filter(|other| other.at == row.at);
+            let known = same.filter_map(|other| Some((other, cost(other)?)));
+            let Some((best, cost)) = known.min_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
+            let named = if row.at.is_empty() {
+                String::new()
+            } else {
+                format!("With {}: ", self.named(row).trim())
+            };
+            let option = printable_line(best.option.as_deref().unwrap_or_default());
+            text += &format!(
+                "{named}`{option}` is the cheapest, {} a month.\n",
+                money(cost, self.currency())
+            );
+        }
+        text
     }
 
     fn choice(&self, choice: &Choice, draws: Option<&OverDraws>) -> String {

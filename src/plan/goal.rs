@@ -403,6 +403,20 @@ mod tests {
         file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"))
     }
 
+    proptest::proptest! {
+        /// System: any text as a goal, or as its value. Expectation: it is read or refused.
+        #[test]
+        fn any_goal_is_read_or_refused(text in "\\PC*") {
+            let scenario = scenario();
+            let values = ["stall", "cost", "step time", "throughput", "energy"];
+            let goals = values.iter().map(|figure| format!("{figure} < {text}"));
+            for goal in goals.chain([text.clone(), format!("{text} < 2 %")]) {
+                let read = Goal::parse(&goal, &scenario);
+                assert!(read.is_ok_and(|of| of.limit.is_finite()) || Goal::parse(&goal, &scenario).is_err());
+            }
+        }
+    }
+
     #[test]
     fn goals_are_read_with_their_units_in_several_ways_of_writing() {
         let scenario = scenario();

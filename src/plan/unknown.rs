@@ -137,7 +137,7 @@ fn around(present: &Value) -> Option<Vec<Value>> {
     let number = present.as_f64()?;
     match present.as_str() {
         None if number.fract() == 0.0 && number >= 0.0 => {
-            let most = (TIMES * number as u64).clamp(LEAST_MOST, MOST_VALUES as u64);
+            let most = TIMES.saturating_mul(number as u64).clamp(LEAST_MOST, MOST_VALUES as u64);
             Some((1..=most).map(Value::from).collect())
         }
         None => {
@@ -203,8 +203,12 @@ fn amounts(from: f64, to: f64, unit: &str) -> Vec<Value> {
     all.map(|number| Value::from(format!("{number} {unit}").as_str())).collect()
 }
 
-/// Returns the preferred numbers between two numbers above 0, and these.
+/// Returns the preferred numbers between two numbers above 0, and these; none if one of them is out of all proportion.
 fn preferred(from: f64, to: f64) -> Vec<f64> {
+    // Beyond, a number is no size of anything, and its decades would take long to count.
+    if !(1e-30..=1e30).contains(&from) || !(from..=1e30).contains(&to) {
+        return Vec::new();
+    }
     let mut all = vec![from];
     let (first, last) = (from.log10().floor() as i32, to.log10().ceil() as i32);
     for decade in first..=last {
@@ -224,6 +228,15 @@ fn preferred(from: f64, to: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    proptest::proptest! {
+        /// System: any text as the values of a key. Expectation: it is read or refused.
+        #[test]
+        fn any_range_is_read_or_refused(text in "\\PC*", low in proptest::num::f64::ANY, high in proptest::num::f64::ANY) {
+            let _ = (parsed(&text), parsed(&format!("job.batch = {text}")));
+            let _ = (parsed(&format!("job.batch = {low}..{high}")), parsed(&format!("job.x = {low} GB..{high} kB")));
+        }
+    }
 
     fn parsed(text: &str) -> Result<Vec<String>, (String, String)> {
         let file = ScenarioFile::parse("x.toml", crate::sweep::SCENARIO.to_owned()).expect("TOML");

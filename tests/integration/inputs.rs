@@ -18,11 +18,13 @@ fn every_command_refuses_device_files_and_oversized_files() {
     File::create(place.path("huge")).and_then(|file| file.set_len(1 << 40)).expect("a file");
     place.write("profile.toml", &profile());
     place.write("report.json", "{ \"jobs\": [] }");
-    let commands: [&[&str]; 17] = [
+    let commands: [&[&str]; 19] = [
         &["diff", "report.json"],
         &["run"],
         &["sweep"],
         &["explain-defaults"],
+        &["plan"],
+        &["compare", "--option", "a"],
         &["live"],
         &["plot"],
         &["published"],

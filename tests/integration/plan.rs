@@ -432,6 +432,32 @@ fn two_keys_have_a_front_of_smallest_pairs() {
 }
 
 #[test]
+fn figures_show_the_values_tried_the_pairs_and_the_options() {
+    let place = Place::new();
+    let priced = ["--set", "prices.core=1 EUR/h"];
+    let options =
+        ["--option", "few", "--option", "more=cluster.node.cores=8,job.loader.tf-queue.threads=8"];
+    let pairs = [
+        "--min",
+        "job.loader.tf-queue.threads=1..8",
+        "--min",
+        "storage.disk.file-server.per_stream=1 MB/s..100 MB/s",
+    ];
+    for (arguments, words) in [
+        (&["--min", THREADS, "--for", "job.batch=[4, 8]"][..], &["batch 4", "batch 8", "20 %"][..]),
+        (&pairs, &["per_stream"]),
+        (&[&priced[..], &options[..]].concat(), &["few", "more", "Cost of a month"]),
+    ] {
+        plan(&place, &[&GOAL[..], arguments, &["--figure", "f.svg"]].concat())
+            .output()
+            .expect("a plan");
+        let figure = String::from_utf8(place.read("f.svg")).expect("text");
+        words.iter().for_each(|word| assert!(figure.contains(word), "{word}: {arguments:?}"));
+    }
+    plan(&place, &[&GOAL[..], &["--min", THREADS, "--figure", "f.gif"]].concat()).assert().code(2);
+}
+
+#[test]
 fn plans_that_cannot_be_made_are_refused_with_what_to_write() {
     let place = Place::new();
     let min = ["--min", THREADS];
