@@ -9,7 +9,7 @@ use crate::report::format::{count, share};
 use crate::report::money;
 use crate::scenario::printable_line;
 
-/// Settings that are listed at most.
+/// Settings that are listed at most: those around the answer.
 const MOST_LISTED: usize = 20;
 
 /// Returns the answer first, then what it rests on.
@@ -173,7 +173,10 @@ impl Planned {
             true => answer.tried.iter().collect(),
             false => answer.front.iter().map(|at| &answer.tried[*at]).collect(),
         };
-        for tried in listed.iter().take(MOST_LISTED) {
+        let answer_at = answer.found.or(answer.nearest).unwrap_or(0);
+        let begin = answer_at.saturating_sub(MOST_LISTED / 2);
+        let begin = begin.min(listed.len().saturating_sub(MOST_LISTED));
+        for tried in listed.iter().skip(begin).take(MOST_LISTED) {
             let mut row: Vec<String> = tried.values.clone();
             let figures = (0..self.shown.goals.len()).map(|index| {
                 tried.figures.get(index).map_or_else(|| "-".to_owned(), |of| self.figure(index, of))

@@ -50,7 +50,7 @@ pub struct Answer {
     /// Values that the scenario refuses: how many, and why the first is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<(usize, String)>,
-    /// Whether the goals were met the better the less was saved, as far as was tried.
+    /// Whether the goals were met the better the less was saved, up to the answer and as far as was tried.
     pub monotone: bool,
     /// Whether each decision has the certainty that was asked for, and no better value was left untried.
     pub certain: bool,

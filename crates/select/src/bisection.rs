@@ -23,7 +23,7 @@ pub struct Smallest {
     pub nearest: Option<usize>,
     /// The settings that were tried, in the order of the list.
     pub tried: Vec<(usize, Judged)>,
-    /// Whether the goal was met the better the further on in the list a setting is, as far as was tried.
+    /// Whether the goal was met the better the further on in the list a setting is, up to the one found and as far as was tried.
     pub is_monotone: bool,
     /// Whether all settings before the one found were tried or follow from monotony.
     pub is_sure: bool,
@@ -51,9 +51,11 @@ impl<E> Search<'_, E> {
         self.judged(at).map(|judged| judged.meets)
     }
 
-    /// Whether no setting meets the goal clearly less well than one before it.
-    fn is_monotone(&self) -> bool {
-        self.tried.windows(2).all(|pair| {
+    /// Whether no setting up to this one meets the goal clearly less well than one before it. What lies beyond says nothing of whether a
+    /// setting before may meet the goal.
+    fn is_monotone(&self, until: usize) -> bool {
+        let before = self.tried.partition_point(|(at, _)| *at <= until);
+        self.tried[..before].windows(2).all(|pair| {
             let (before, after) = (pair[0].1, pair[1].1);
             let noise = before.half_width + after.half_width + 1e-3 * before.margin.abs();
             let falls = before.margin - after.margin > noise;
@@ -144,7 +146,7 @@ pub fn smallest<E>(
     } else {
         None
     };
-    let is_monotone = search.is_monotone();
+    let is_monotone = search.is_monotone(found.unwrap_or(last));
     let found = match found {
         Some(at) if at > 0 && !is_monotone => {
             let (first, all) = search.scan(at)?;
@@ -225,6 +227,15 @@ mod tests {
         };
         let found = search(40, margin);
         assert_eq!((found.found, found.is_monotone, found.is_sure), (Some(5), false, true));
+    }
+
+    #[test]
+    fn settings_beyond_the_one_found_may_meet_the_goal_less_well() {
+        // System: the goal is met from 22 on, and less well the further beyond 30. Expectation: bisection, as if it were met ever better.
+        let margin = |at: usize| (at as f64 - 22.0).min(8.0 - 0.1 * (at as f64 - 30.0));
+        let found = search(64, margin);
+        assert_eq!((found.found, found.is_monotone, found.is_sure), (Some(22), true, true));
+        assert!(found.tried.len() <= 8);
     }
 
     #[test]
