@@ -10,10 +10,12 @@ use super::progress::tick;
 use super::{Failure, interrupt, output, run_figure};
 use crate::cli::{Plan, ReportFormat};
 use crate::input::shown;
+use crate::metric::Unit;
 use crate::plan::{
     self, Answer, Choice, Failed, Goal, OverDraws, Question, Setting, Unknown, Wanted,
 };
 use crate::probe::limits;
+use crate::report;
 use crate::scenario::{Override, PlanOption, PlanTable, PlanText, Scenario};
 use crate::sweep::Grid;
 use crate::verdict::{self, Machines};
@@ -162,11 +164,14 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
         simulated: &simulated,
     };
     let bar = watch(quiet, Arc::clone(&simulated));
-    let rows = pool.install(|| answer(&question, &asked, &opened));
+    let currency = scenario.prices.as_ref().map(|prices| prices.currency.clone());
+    let asking = (&question, &asked, currency.as_deref().unwrap_or_default());
+    let (rows, is_stopped) = pool.install(|| answer(asking, &opened));
     bar.finish_and_clear();
-    let Some(rows) = rows else {
+    if rows.is_empty() {
         return Err(Failure::Interrupted("nothing was decided".to_owned()));
-    };
+    }
+    let of_all = asked.answers();
     let wanted = asked.unknowns.iter().map(|of| (of.key.clone(), of.word()));
     let best = asked.best.as_ref().filter(|_| !asked.options.is_empty());
     let planned = Planned {
@@ -176,7 +181,7 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
         best: best.map(|best| best.text.clone()),
         certainty: plan.certainty,
         within: plan.within,
-        currency: scenario.prices.as_ref().map(|prices| prices.currency.clone()),
+        currency,
         rows,
         simulated: simulated.load(Ordering::Relaxed),
         shown: Shown { goals: asked.goals, best: asked.best },
@@ -189,6 +194,10 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
             Some(figure) => run_figure::save(path, kind, &figure)?,
             None => output::warn(quiet, "there is nothing to draw: options need `[prices]`"),
         }
+    }
+    if is_stopped {
+        let made = planned.rows.len();
+        return Err(Failure::Interrupted(format!("{made} of {of_all} answers were found")));
     }
     if let (Some(path), Some(changes)) = (&plan.emit, planned.rows.first().and_then(Row::changes)) {
         let all: Vec<Override> = opened.overrides().iter().chain(changes).cloned().collect();
@@ -251,11 +260,15 @@ fn watch(quiet: bool, simulated: Arc<AtomicUsize>) -> ProgressBar {
 /// Refuses `--emit` where there is no single answer, or where the paths of files in the scenario would lead elsewhere.
 fn check_emit(plan: &Plan, opened: &Opened, asked: &Asked) -> Result<(), Failure> {
     let Some(path) = &plan.emit else { return Ok(()) };
-    let rows =
-        asked.rows.len() * if asked.unknowns.is_empty() { 1 } else { asked.options.len().max(1) };
+    let rows = asked.answers();
     if rows > 1 {
         let what = format!("--emit writes one scenario, and there are {rows} answers");
-        return Err(Failure::Input(format!("{what}: leave out `--for` or `--option`")));
+        let of_option = if asked.rows.len() > 1 {
+            "give `--for` a single value, or leave it out with `--unset plan.for`"
+        } else {
+            "give one `--option`, or leave them out with `--unset plan.option`"
+        };
+        return Err(Failure::Input(format!("{what}: {of_option}")));
     }
     let directory = |path: &Path| {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -336,7 +349,58 @@ impl Asked {
             return Err(Failure::Input(what));
         }
         let rows = rows(plan, opened, &table.rows)?;
-        Ok(Asked { goals, unknowns, options, best, rows })
+        let asked = Asked { goals, unknowns, options, best, rows };
+        asked.check(plan)?;
+        Ok(asked)
+    }
+
+    /// Returns the number of answers.
+    fn answers(&self) -> usize {
+        let of_options = if self.unknowns.is_empty() { 1 } else { self.options.len().max(1) };
+        self.rows.len() * of_options
+    }
+
+    /// Refuses what contradicts itself, and what would have no effect.
+    fn check(&self, plan: &Plan) -> Result<(), Failure> {
+        let refuse = |what: String, remedy: &str| {
+            Err(Failure::Input(format!("cannot plan: {what}; {remedy}")))
+        };
+        for (at, goal) in self.goals.iter().enumerate() {
+            if let Some(other) = self.goals[..at].iter().find(|other| other.excludes(goal)) {
+                let what = format!("no value meets both `{}` and `{}`", other.text, goal.text);
+                return refuse(what, "leave one out, or change its value");
+            }
+        }
+        if plan.best.is_some() && !self.unknowns.is_empty() {
+            let what = "`--best` has no effect, because keys are searched".to_owned();
+            return refuse(what, "leave it out, or write an `--option` for each choice");
+        }
+        for (at, unknown) in self.unknowns.iter().enumerate() {
+            let key = &unknown.key;
+            if self.unknowns[..at].iter().any(|other| other.key == *key) {
+                let what = format!("the key `{key}` is searched twice");
+                return refuse(what, "write one `--min` or `--max` for each key");
+            }
+            if self.rows.iter().any(|row| row.changes.iter().any(|change| change.key() == *key)) {
+                let what = format!("`{key}` is searched, and `--for` gives it values as well");
+                return refuse(what, "leave one of both out");
+            }
+            let sets = |option: &&PlanOption| option.changes.iter().any(|of| of.key() == *key);
+            if let Some(option) = self.options.iter().find(sets) {
+                let what = format!("`{key}` is searched, and option `{}` sets it", option.name);
+                return refuse(what, "leave one of both out");
+            }
+            let number = unknown.values.len();
+            if self.unknowns.len() > 1 && number > plan::MOST_OF_TWO {
+                let what = format!("`{key}` has {number} values");
+                let most = plan::MOST_OF_TWO;
+                let remedy = format!(
+                    "two keys are searched over at most {most} values each: write a shorter range, or a list"
+                );
+                return refuse(what, &remedy);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -393,32 +457,36 @@ fn rows(plan: &Plan, opened: &Opened, of_file: &[Override]) -> Result<Vec<Point>
     Ok((0..grid.len()).map(row).collect())
 }
 
-/// Answers all rows; `None` if a signal came.
-fn answer(question: &Question<'_>, asked: &Asked, opened: &Opened) -> Option<Vec<Row>> {
+/// Answers all rows, or those before a signal came; returns whether it came.
+fn answer(
+    (question, asked, currency): (&Question<'_>, &Asked, &str),
+    opened: &Opened,
+) -> (Vec<Row>, bool) {
     let mut rows = Vec::new();
+    let as_it_is = [PlanOption { name: String::new(), changes: Vec::new() }];
+    let searched = match (asked.unknowns.is_empty(), asked.options.is_empty()) {
+        (false, false) => &asked.options[..],
+        _ => &as_it_is[..],
+    };
     for Point { changes, at } in &asked.rows {
-        let as_it_is = [PlanOption { name: String::new(), changes: Vec::new() }];
-        let searched = if asked.options.is_empty() { &as_it_is[..] } else { &asked.options };
-        match asked.unknowns.is_empty() {
-            true => rows.push(choice(question, asked, (changes, at))?),
-            false => {
-                for option in searched {
-                    let before: Vec<Override> =
-                        changes.iter().chain(&option.changes).cloned().collect();
-                    let mut row = value(question, asked, &before, at)?;
-                    row.option = (!option.name.is_empty()).then(|| option.name.clone());
-                    rows.push(row);
-                }
-            }
+        for option in searched {
+            let before = [&changes[..], &option.changes].concat();
+            let row = match asked.unknowns.is_empty() {
+                true => choice(question, asked, (changes, at)),
+                false => value(question, asked, &before, at),
+            };
+            let Some(mut row) = row else { return (rows, true) };
+            row.option = (!option.name.is_empty()).then(|| option.name.clone());
+            rows.push(row);
         }
     }
     // One answer has room for all that binds.
     if let [row] = &mut rows[..]
         && !row.is_met()
     {
-        row.binds = binds(question, row, opened);
+        row.binds = binds(question, row, (opened, currency));
     }
-    Some(rows)
+    (rows, false)
 }
 
 /// Searches the unknown keys; `None` if a signal came.
@@ -473,22 +541,33 @@ impl Row {
     }
 }
 
-/// Returns the verdict on the setting that comes nearest to the goals: what limits it, and what would help.
-fn binds(question: &Question<'_>, row: &Row, opened: &Opened) -> Option<String> {
-    let nearest = match (&row.answer, &row.choice) {
-        (Some(answer), _) => answer.changes.clone(),
+/// Returns the verdict on the setting that comes nearest to the goals: what limits the job whose goal it misses by most, and what would help;
+/// what its cost consists of if it misses a price; `None` if it misses a goal on memory.
+fn binds(
+    question: &Question<'_>,
+    row: &Row,
+    (opened, currency): (&Opened, &str),
+) -> Option<String> {
+    let (changes, missed) = match (&row.answer, &row.choice) {
+        (Some(answer), _) => (answer.changes.clone(), answer.missed?),
         (None, Some(choice)) => {
-            let speed =
-                |of: &&plan::Standing| of.samples_per_second.as_ref().map_or(0.0, |of| of.mean);
-            let fastest = choice.options.iter().max_by(|a, b| speed(a).total_cmp(&speed(b)));
-            fastest?.changes.clone()
+            let nearest = &choice.options[choice.nearest?];
+            (nearest.changes.clone(), nearest.misses?)
         }
         (None, None) => return None,
     };
-    let setting = Setting::new(question, nearest).ok()?;
-    let (outcome, report) = plan::first_report(question, &setting).ok()?;
-    let overrides: Vec<Override> =
-        opened.overrides().iter().chain(&setting.changes).cloned().collect();
+    let setting = Setting::new(question, changes).ok()?;
+    let outcome = plan::first_outcome(question, &setting).ok()?;
+    let outcomes = std::slice::from_ref(&outcome);
+    let mut report = report::summarise(&setting.scenario, outcomes, 0.0);
+    let goal = &question.goals[missed];
+    let Some(job) = goal.job_in(&report) else {
+        let items = &report.cost.as_ref()?.items;
+        let is_money = goal.wanted.unit() == Unit::Money;
+        return is_money.then(|| plan_text::items(items, currency));
+    };
+    report::choose_job(&mut report, &setting.scenario, job);
+    let overrides = [opened.overrides(), &setting.changes].concat();
     let source = verdict::Source { overrides: &overrides, ..opened.source() };
     let options = verdict::Options {
         quick: false,
@@ -501,7 +580,6 @@ fn binds(question: &Question<'_>, row: &Row, opened: &Opened) -> Option<String> 
         late: None,
         draws: &[],
     };
-    let asked = (&setting.scenario, std::slice::from_ref(&outcome), &report);
-    let found = verdict::find_all(source, asked, &options);
+    let found = verdict::find_all(source, (&setting.scenario, outcomes, &report), &options);
     found.into_iter().next().map(|verdict| verdict.text)
 }

@@ -4,10 +4,10 @@ use super::plan::{Planned, Row};
 use super::profile_text::{cells, table};
 use crate::metric::Unit;
 use crate::plan::goal::{with_interval, written};
-use crate::plan::{Answer, Choice, Figured, OverDraws, Rank, Standing, Tried};
+use crate::plan::{Answer, Choice, Figured, OverDraws, Rank, Standing, Tried, Wanted};
 use crate::report::format::{count, share};
 use crate::report::money;
-use crate::scenario::printable_line;
+use crate::scenario::{Priced, printable_line};
 
 /// Settings that are listed at most: those around the answer.
 const MOST_LISTED: usize = 20;
@@ -75,7 +75,13 @@ impl Planned {
             }
         };
         if let Some(binds) = &row.binds {
-            text += &format!("\nWhat binds there: {binds}\n");
+            let nearest = match (&row.answer, &row.choice) {
+                (Some(answer), _) => answer.nearest.map(|at| self.values(&answer.tried[at])),
+                (None, choice) => choice.as_ref().and_then(|choice| {
+                    Some(format!("`{}`", printable_line(&choice.options[choice.nearest?].name)))
+                }),
+            };
+            text += &format!("\nWith {}: {binds}\n", nearest.unwrap_or_default());
         }
         text
     }
@@ -89,31 +95,51 @@ impl Planned {
     fn answer(&self, answer: &Answer) -> String {
         let mut text = match (answer.found, answer.nearest) {
             (Some(found), _) => self.found(answer, &answer.tried[found]),
-            (None, nearest) => {
-                let nearest = nearest.map(|at| &answer.tried[at]);
-                let nearest = nearest.map_or(String::new(), |tried| {
-                    let figures = self.figures(&tried.figures);
-                    format!(" The nearest is {}: {figures}.", self.values(tried))
-                });
-                format!("No value meets {}.{nearest}\n", self.goals())
-            }
+            (None, nearest) => self.not_found(answer, nearest.map(|at| &answer.tried[at])),
         };
-        if !answer.monotone {
-            text += "More of the key does not always help here: ";
-            text += match answer.certain {
-                true => "every better value was tried.\n",
-                false => "not every better value was tried.\n",
-            };
-        }
+        text += &self.monotony(answer);
+        let shown = answer.found.or(answer.nearest).map(|at| &answer.tried[at]);
+        text += &warnings(shown.map_or(&[], |tried| &tried.warnings));
         if let (Some(limit), Some(_)) = (&answer.bottleneck, answer.found) {
             text += &format!("{}\n", printable_line(limit));
         }
         if let Some((number, why)) = &answer.refused {
-            let values = if *number == 1 { "value is" } else { "values are" };
-            text +=
-                &format!("{number} {values} refused by the scenario: {}\n", printable_line(why));
+            let noun = if self.unknowns.len() > 1 { "pair" } else { "value" };
+            let refused =
+                if *number == 1 { format!("1 {noun} is") } else { format!("{number} {noun}s are") };
+            text += &format!("{refused} refused by the scenario: {}\n", printable_line(why));
         }
         text + "\n" + &self.tried(answer)
+    }
+
+    fn not_found(&self, answer: &Answer, nearest: Option<&Tried>) -> String {
+        let all: usize = answer.values.iter().product();
+        let tried = match answer.tried.len() == all {
+            true => "all were tried".to_owned(),
+            false => format!("{} of {all} were tried", answer.tried.len()),
+        };
+        let noun = if self.unknowns.len() > 1 { "pair of values" } else { "value" };
+        let certainty = self.certainty(answer.certain);
+        let nearest = nearest.map_or(String::new(), |tried| {
+            format!(" The nearest is {}: {}.", self.values(tried), self.figures(&tried.figures))
+        });
+        format!("No {noun} meets {}, {certainty} ({tried}).{nearest}\n", self.goals())
+    }
+
+    /// Says where more of a key does not always help, and how many better settings were not tried.
+    fn monotony(&self, answer: &Answer) -> String {
+        if answer.monotone {
+            return String::new();
+        }
+        let more =
+            if self.unknowns.iter().all(|(_, word)| *word == "largest") { "Less" } else { "More" };
+        let rest = match (answer.untried, answer.found) {
+            (0, Some(_)) => "every better setting was tried".to_owned(),
+            (0, None) => "all were tried".to_owned(),
+            (number, Some(_)) => format!("{number} better settings were not tried"),
+            (number, None) => format!("{number} settings were not tried"),
+        };
+        format!("{more} of a key does not always help here: {rest}.\n")
     }
 
     /// Writes the first sentence on an answer, with what the next better value would give.
@@ -128,11 +154,17 @@ impl Planned {
         if words.len() > 1 {
             let pairs = answer.front.len();
             let which = match (pairs, found.cost_per_month.is_some()) {
-                (1, _) => "The only pair that cannot be better in either".to_owned(),
+                (1, _) => format!("The only {} pair that meets {}", words[0], self.goals()),
                 (_, true) => {
-                    format!("The cheapest of {pairs} pairs that cannot be better in either")
+                    format!(
+                        "The cheapest of the {pairs} {} pairs that meet {}",
+                        words[0],
+                        self.goals()
+                    )
                 }
-                (_, false) => format!("One of {pairs} pairs that cannot be better in either"),
+                (_, false) => {
+                    format!("One of the {pairs} {} pairs that meet {}", words[0], self.goals())
+                }
             };
             return format!("{which} is {}{cost}, {certainty}: {figures}.\n", self.values(found));
         }
@@ -149,8 +181,7 @@ impl Planned {
                 format!("; with {}: {}", tried.values.join(", "), self.figures(&tried.figures))
             }
         });
-        let end =
-            beside.is_empty().then(|| format!(", the {} value that was to be tried", words[0]));
+        let end = beside.is_empty().then(|| format!(", the {} value in the range", words[0]));
         format!(
             "The {} value that meets {} is {}{}{cost}, {certainty}: {figures}{beside}.\n",
             words[0],
@@ -240,10 +271,16 @@ impl Planned {
                 );
             }
             lines.add_row(cells(&line));
+            let named = || match &row.option {
+                Some(option) => format!("{} ({})", self.named(row).trim(), printable_line(option)),
+                None => self.named(row).trim().to_owned(),
+            };
+            for warning in shown.map_or(&[][..], |tried| &tried.warnings) {
+                notes += &format!("{}: Warning: {}\n", named(), printable_line(warning));
+            }
             let binds = answer.filter(|_| !is_found).and_then(|of| of.bottleneck.as_ref());
             if let Some(why) = row.failed.as_ref().or(binds) {
-                let name = line.first().map_or("", String::as_str);
-                notes += &format!("{}: {}\n", printable_line(name), printable_line(why));
+                notes += &format!("{}: {}\n", named(), printable_line(why));
             }
         }
         if has_options && has_cost {
@@ -282,13 +319,17 @@ impl Planned {
     }
 
     fn choice(&self, choice: &Choice, draws: Option<&OverDraws>) -> String {
-        let by_cost = self.best.as_deref().is_some_and(|best| best.starts_with("cost"));
         let by = self.best.as_deref().unwrap_or_default();
         let mut text = match choice.best.map(|at| &choice.options[at]) {
-            None => format!("No option meets {}.\n", self.goals()),
+            None => {
+                let certainty = self.certainty(choice.certain);
+                format!("No option meets {}, {certainty}.\n", self.goals())
+            }
             Some(best) => {
-                let which =
-                    if by_cost { "the cheapest".to_owned() } else { format!("the best by {by}") };
+                let which = match self.is_by_cost() {
+                    true => "the cheapest".to_owned(),
+                    false => format!("the best by {by}"),
+                };
                 let meets = match self.goals.is_empty() {
                     true => String::new(),
                     false => format!(" that meets {}", self.goals()),
@@ -304,8 +345,12 @@ impl Planned {
         let best = choice.best.map(|at| &choice.options[at]);
         for (at, option) in choice.options.iter().enumerate() {
             if choice.best != Some(at) {
-                text += &self.loser(option, best, by_cost);
+                text += &self.loser(option, best, choice.indifference);
             }
+        }
+        for option in &choice.options {
+            let named = option.warnings.iter().map(|of| format!("`{}`: {of}", option.name));
+            text += &warnings(&named.collect::<Vec<_>>());
         }
         if let Some(draws) = draws {
             text += &over_draws(draws, choice);
@@ -314,41 +359,88 @@ impl Planned {
         text + &self.arithmetic(choice)
     }
 
+    /// Returns whether options are chosen by a cost.
+    fn is_by_cost(&self) -> bool {
+        self.shown.best.as_ref().is_some_and(|best| best.unit() == Unit::Money)
+    }
+
     fn best_figure(&self, of: &Figured) -> String {
         let unit = self.shown.best.as_ref().map_or(Unit::Count, |best| best.unit());
         with_interval(of.mean, of.ci95, unit, self.currency())
     }
 
     /// Says why an option is not the best.
-    fn loser(&self, option: &Standing, best: Option<&Standing>, by_cost: bool) -> String {
+    fn loser(&self, option: &Standing, best: Option<&Standing>, indifference: f64) -> String {
         let name = printable_line(&option.name);
-        let more = || {
-            let (own, of) = (option.best.as_ref()?.mean, best?.best.as_ref()?.mean);
-            Some(((own - of) / of.abs()).abs())
-        };
         match (option.place, option.misses, &option.failed) {
             (_, _, Some(why)) => format!("`{name}` could not be tried: {}\n", printable_line(why)),
             (Rank::Misses, Some(goal), _) => {
                 let wanted = &self.shown.goals[goal];
-                let figured = &option.figures[goal];
-                let by = wanted.margin(figured.mean).abs();
-                let by = match wanted.wanted.unit() {
-                    Unit::Share => format!("{:.1} points", 100.0 * by),
-                    unit => written(by, unit, self.currency()),
-                };
+                let by = wanted.margin(option.figures[goal].mean).abs();
+                let by = self.difference(by, wanted.wanted.unit());
                 format!("`{name}` misses `{}` by {by}.\n", printable_line(&wanted.text))
             }
-            (Rank::Undecided, ..) => {
-                format!("`{name}` is not told apart after {} replications.\n", option.replications)
+            (Rank::Undecided, ..) if best.is_some() => format!(
+                "Whether `{name}` is better is not decided after {} replications.\n",
+                option.replications
+            ),
+            (Rank::Undecided, ..) => format!(
+                "Whether `{name}` meets the goals is not decided after {} replications.\n",
+                option.replications
+            ),
+            _ => {
+                let both = option.best.as_ref().zip(best.and_then(|best| best.best.as_ref()));
+                let differ = both.map(|(own, of)| (own.mean - of.mean, of.mean));
+                self.worse(&name, differ.unwrap_or_default(), indifference)
+                    + &self.faster(option, best)
             }
-            _ => match more() {
-                Some(more) if more <= self.within => {
-                    format!("`{name}` is within {}, which does not matter.\n", share(self.within))
+        }
+    }
+
+    /// Says by how much an option is worse than the best one, whose figure is `best`.
+    fn worse(&self, name: &str, (by, best): (f64, f64), indifference: f64) -> String {
+        let unit = self.shown.best.as_ref().map_or(Unit::Count, Wanted::unit);
+        let amount = match unit {
+            _ if by == 0.0 => "the same".to_owned(),
+            Unit::Share => self.difference(by.abs(), unit),
+            _ if best == 0.0 => self.difference(by.abs(), unit),
+            _ => share((by / best).abs()),
+        };
+        let is_within = by.abs() <= indifference;
+        match (by == 0.0, is_within, self.is_by_cost()) {
+            (true, _, true) => format!("`{name}` costs the same"),
+            (true, _, false) => format!("`{name}` is as good"),
+            (_, true, true) => format!("`{name}` costs {amount} more, which does not matter"),
+            (_, true, false) => format!("`{name}` differs by {amount}, which does not matter"),
+            (_, false, true) => format!("`{name}` costs {amount} more"),
+            (_, false, false) => format!("`{name}` is {amount} worse"),
+        }
+    }
+
+    /// Ends the sentence on an option that costs more than the best one: how much faster or slower it is.
+    fn faster(&self, option: &Standing, best: Option<&Standing>) -> String {
+        let speeds = option
+            .samples_per_second
+            .as_ref()
+            .zip(best.and_then(|of| of.samples_per_second.as_ref()));
+        match speeds.filter(|_| self.is_by_cost()) {
+            Some((own, of)) if of.mean > 0.0 => {
+                let ratio = own.mean / of.mean - 1.0;
+                let word = if ratio >= 0.0 { "faster" } else { "slower" };
+                match share(ratio.abs()).as_str() {
+                    "0.0 %" => " and is as fast.\n".to_owned(),
+                    by => format!(" and is {by} {word}.\n"),
                 }
-                Some(more) if by_cost => format!("`{name}` costs {} more.\n", share(more)),
-                Some(more) => format!("`{name}` is {} worse.\n", share(more)),
-                None => format!("`{name}` is worse.\n"),
-            },
+            }
+            _ => ".\n".to_owned(),
+        }
+    }
+
+    /// Writes a difference between two figures of a unit: shares in points.
+    fn difference(&self, by: f64, unit: Unit) -> String {
+        match unit {
+            Unit::Share => format!("{:.1} points", 100.0 * by),
+            unit => written(by, unit, self.currency()),
         }
     }
 
@@ -356,6 +448,9 @@ impl Planned {
         let has_cost = choice.options.iter().any(|option| option.cost_per_month.is_some());
         let mut heading = vec!["option".to_owned()];
         heading.extend(self.shown.goals.iter().map(|goal| goal.wanted.text.clone()));
+        let usual = ["throughput", "cost per month", "cost_per_month"];
+        let best = self.best.as_deref().filter(|of| !usual.contains(of));
+        heading.extend(best.map(str::to_owned));
         heading.push("samples/s".to_owned());
         if has_cost {
             heading.extend(["cost of a month", "on the front"].map(str::to_owned));
@@ -372,6 +467,7 @@ impl Planned {
                     or_none(option.figures.get(index).map(|of| self.figure(index, of)))
                 }),
             );
+            row.extend(best.map(|_| or_none(option.best.as_ref().map(|of| self.best_figure(of)))));
             let speed = option.samples_per_second.as_ref();
             row.push(or_none(speed.map(|of| with_interval(of.mean, of.ci95, Unit::Count, ""))));
             if has_cost {
@@ -391,21 +487,31 @@ impl Planned {
     fn arithmetic(&self, choice: &Choice) -> String {
         let mut text = String::new();
         for option in choice.options.iter().filter(|option| !option.items.is_empty()) {
-            let items = option.items.iter().map(|item| {
-                let time = if item.hourly { "/h" } else { "" };
-                format!(
-                    "{} {} × {}{time} = {}/h",
-                    count(item.count),
-                    printable_line(&item.what),
-                    money(item.each, self.currency()),
-                    money(item.per_hour, self.currency())
-                )
-            });
-            let items = items.collect::<Vec<_>>().join("; ");
+            let items = items(&option.items, self.currency());
             text += &format!("{}: {items}\n", printable_line(&option.name));
         }
         if text.is_empty() { text } else { format!("\n{text}") }
     }
+}
+
+/// Writes what a cost consists of: `8 nodes × $2.00/h = $16.0/h; …`.
+pub(super) fn items(all: &[Priced], currency: &str) -> String {
+    let one = |item: &Priced| {
+        let time = if item.hourly { "/h" } else { "" };
+        format!(
+            "{} {} × {}{time} = {}/h",
+            count(item.count),
+            printable_line(&item.what),
+            money(item.each, currency),
+            money(item.per_hour, currency)
+        )
+    };
+    all.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// Writes warnings, a line each.
+fn warnings(all: &[String]) -> String {
+    all.iter().map(|of| format!("Warning: {}\n", printable_line(of))).collect()
 }
 
 /// Says how often the choice is the best over the draws.

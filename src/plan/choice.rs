@@ -1,9 +1,11 @@
 //! The best of several options that meet the goals, by ranking and selection.
 
+use super::goal::Wanted;
 use super::search::limit;
-use super::trial::{Failed, Figured, Question, Raced, Setting, first_report, race};
+use super::trial::{Failed, Figured, Question, Raced, Setting, begin, race};
 use crate::scenario::{Override, PlanOption, Priced};
 use crate::select::Place;
+use std::cmp::Ordering;
 
 /// Where an option stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -48,6 +50,9 @@ pub struct Standing {
     pub items: Vec<Priced>,
     /// Number of replications.
     pub replications: usize,
+    /// What a longer run would show, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// What holds it back, in a sentence.
     pub bottleneck: Option<String>,
     /// Why it could not be tried.
@@ -63,8 +68,13 @@ pub struct Standing {
 pub struct Choice {
     /// Index of the best option; `None` if none meets the goals.
     pub best: Option<usize>,
-    /// Whether that is decided with the certainty that was asked for.
+    /// Whether that is decided with the certainty that was asked for, by runs that were long enough to show the figures.
     pub certain: bool,
+    /// Index of the option that comes nearest to the goals, if none meets them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<usize>,
+    /// Difference of the figure by which options are chosen that does not matter.
+    pub indifference: f64,
     /// The options in the order in which they were given.
     pub options: Vec<Standing>,
 }
@@ -78,47 +88,67 @@ pub fn choose(
     options: &[PlanOption],
     before: &[Override],
 ) -> Result<Choice, Failed> {
-    let made: Vec<Result<Setting, Failed>> = options
-        .iter()
-        .map(|option| {
-            let changes = before.iter().chain(&option.changes).cloned().collect();
-            Setting::new(question, changes)
-        })
-        .collect();
-    let mut settings = Vec::new();
-    let mut places: Vec<Result<usize, String>> = Vec::new();
-    for one in made {
-        places.push(match one {
-            Ok(setting) => {
-                settings.push(setting);
-                Ok(settings.len() - 1)
-            }
-            Err(Failed::Setting(why)) => Err(why),
+    // Index of the option that each setting is of.
+    let mut made: Vec<(usize, Setting)> = Vec::new();
+    let mut failed: Vec<Option<String>> = vec![None; options.len()];
+    for (at, option) in options.iter().enumerate() {
+        match Setting::new(question, [before, &option.changes].concat()) {
+            Ok(setting) => made.push((at, setting)),
+            Err(Failed::Setting(why)) => failed[at] = Some(why),
             Err(Failed::Stopped) => return Err(Failed::Stopped),
-        });
+        }
     }
-    let indifference = indifference(question, &mut settings)?;
+    let (of, mut settings): (Vec<usize>, Vec<Setting>) = made.into_iter().unzip();
+    begin(question, &mut settings)?;
+    let mut made: Vec<(usize, Setting)> = of.into_iter().zip(settings).collect();
+    // Of equally good settings a race takes the first.
+    made.sort_by(|(_, a), (_, b)| by_tie(question.best, a, b));
+    let (of, mut settings): (Vec<usize>, Vec<Setting>) = made.into_iter().unzip();
+    let indifference = indifference(question, &settings);
     let raced = race(question, &mut settings, (1.0 - question.certainty, indifference))?;
-    let best = raced.race.best();
-    let mut standings = Vec::new();
-    for (option, place) in options.iter().zip(&places) {
-        standings.push(match place {
-            Ok(at) => standing(question, option, (&settings[*at], *at), &raced)?,
-            Err(why) => Standing { failed: Some(why.clone()), ..Standing::unknown(option) },
-        });
+    let mut standings: Vec<Standing> = options.iter().map(Standing::unknown).collect();
+    for (standing, why) in standings.iter_mut().zip(failed) {
+        standing.failed = why;
+    }
+    for (at, setting) in settings.iter().enumerate() {
+        fill(&mut standings[of[at]], question, (setting, at), &raced);
     }
     mark_front(&mut standings);
-    let best = best.and_then(|best| places.iter().position(|place| *place == Ok(best)));
-    Ok(Choice { best, certain: raced.race.is_certain(), options: standings })
+    let best = raced.race.best().map(|at| of[at]);
+    let is_long = standings.iter().all(|of| of.warnings.is_empty());
+    let nearest = if best.is_some() { None } else { nearest(question, &standings) };
+    let certain = raced.race.is_certain() && is_long;
+    Ok(Choice { best, certain, nearest, indifference, options: standings })
 }
 
-/// Returns the difference of the figure by which options are chosen that does not matter: a part of the first option's.
-fn indifference(question: &Question<'_>, settings: &mut [Setting]) -> Result<f64, Failed> {
-    let (Some(_), Some(first)) = (question.best, settings.first_mut()) else { return Ok(1.0) };
-    let raced = race(question, std::slice::from_mut(first), (0.5, 1.0))?;
-    let known = raced.failed.iter().all(Option::is_none).then(|| first.best()).flatten();
-    let size = known.map_or(1.0, |of| of.mean.abs());
-    Ok((question.within * size).max(f64::MIN_POSITIVE))
+/// Orders settings that are equally good by the figure by which options are chosen: the faster before the slower, then the cheaper.
+fn by_tie(best: Option<&Wanted>, a: &Setting, b: &Setting) -> Ordering {
+    let mean = |of: Option<Figured>| of.map_or(0.0, |of| of.mean);
+    let faster = mean(b.speed()).total_cmp(&mean(a.speed()));
+    let cheaper = mean(a.month()).total_cmp(&mean(b.month()));
+    match best {
+        Some(_) => faster.then(cheaper),
+        None => cheaper.then(faster),
+    }
+}
+
+/// Returns the difference of the figure by which options are chosen that does not matter.
+fn indifference(question: &Question<'_>, settings: &[Setting]) -> f64 {
+    let Some(wanted) = question.best else { return 1.0 };
+    let sizes = settings.iter().filter_map(|of| of.best(question)).map(|of| of.mean.abs());
+    wanted.indifference(question.within, sizes.fold(0.0, f64::max))
+}
+
+/// Returns the option whose most missed goal is missed by least, in tolerances of the goal.
+fn nearest(question: &Question<'_>, standings: &[Standing]) -> Option<usize> {
+    let margin = |standing: &Standing| {
+        let goals = question.goals.iter().zip(&standing.figures);
+        let margins =
+            goals.map(|(goal, of)| goal.margin(of.mean) / goal.tolerance(question.within));
+        margins.reduce(f64::min)
+    };
+    let known = standings.iter().enumerate().filter_map(|(at, of)| Some((at, margin(of)?)));
+    known.rev().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
 impl Standing {
@@ -134,6 +164,7 @@ impl Standing {
             on_front: None,
             items: Vec::new(),
             replications: 0,
+            warnings: Vec::new(),
             bottleneck: None,
             failed: None,
             changes: option.changes.clone(),
@@ -141,40 +172,35 @@ impl Standing {
     }
 }
 
-fn standing(
+/// Writes what a race showed of a setting into the standing of its option.
+fn fill(
+    standing: &mut Standing,
     question: &Question<'_>,
-    option: &PlanOption,
     (setting, at): (&Setting, usize),
     raced: &Raced,
-) -> Result<Standing, Failed> {
-    let unknown = Standing::unknown(option);
+) {
     if let Some(why) = &raced.failed[at] {
-        return Ok(Standing { failed: Some(why.clone()), ..unknown });
+        standing.failed = Some(why.clone());
+        return;
     }
-    let (place, misses) = match raced.race.place(at) {
+    (standing.place, standing.misses) = match raced.race.place(at) {
         Place::Best => (Rank::Best, None),
         Place::Beaten(_) => (Rank::Worse, None),
         Place::Misses(goal) => (Rank::Misses, Some(goal)),
         Place::Undecided | Place::Withdrawn => (Rank::Undecided, None),
     };
-    let (_, report) = first_report(question, setting)?;
-    let goals = 0..question.goals.len();
-    let items = report.cost.as_ref().map_or(Vec::new(), |cost| cost.items.clone());
-    Ok(Standing {
-        place,
-        misses,
-        figures: goals.filter_map(|index| setting.goal(index)).collect(),
-        best: question.best.and_then(|_| setting.best()),
-        samples_per_second: setting.speed(),
-        cost_per_month: setting.month(),
-        items,
-        replications: setting.replications(),
-        bottleneck: limit(&report),
-        ..unknown
-    })
+    let cost = setting.report().and_then(|report| report.cost.as_ref());
+    standing.figures = setting.goals(question);
+    standing.best = setting.best(question);
+    standing.samples_per_second = setting.speed();
+    standing.cost_per_month = setting.month();
+    standing.items = cost.map_or_else(Vec::new, |cost| cost.items.clone());
+    standing.replications = setting.replications();
+    standing.warnings = setting.warnings().to_vec();
+    standing.bottleneck = limit(question, setting, standing.misses);
 }
 
-/// Marks the options of which no other one is at least as fast and as cheap, and better in one of both.
+/// Marks the options that no other one beats: none is at least as fast and as cheap, and better in one of both.
 fn mark_front(standings: &mut [Standing]) {
     let known = |of: &Standing| {
         Some((of.samples_per_second.as_ref()?.mean, of.cost_per_month.as_ref()?.mean))

@@ -127,18 +127,71 @@ impl Wanted {
         matches!(self.of, Of::Metric(metric) if metric.better == Better::Higher)
     }
 
+    /// Returns whether the figure follows from how fast a job is; prices and memory do not.
+    #[must_use]
+    pub fn is_of_time(&self) -> bool {
+        !matches!(self.unit(), Unit::Money | Unit::Bytes)
+    }
+
+    /// Returns whether this is the same figure of the same job.
+    #[must_use]
+    pub fn is_same(&self, other: &Wanted) -> bool {
+        let figure = |of: &Wanted| match of.of {
+            Of::Metric(metric) => &*metric.json,
+            Of::Checkpoints => CHECKPOINTS,
+        };
+        figure(self) == figure(other) && self.at == other.at && self.job == other.job
+    }
+
+    /// Returns the difference of values that does not matter, if figures need be known to a part `within` of values as large as `size` or, for
+    /// shares, of all time.
+    #[must_use]
+    pub fn indifference(&self, within: f64, size: f64) -> f64 {
+        match self.unit() {
+            Unit::Share => within,
+            _ => (within * size.abs()).max(f64::MIN_POSITIVE),
+        }
+    }
+
+    /// Returns whether every replication of a scenario shows the same value.
+    #[must_use]
+    pub fn is_fixed(&self, scenario: &Scenario) -> bool {
+        let Of::Metric(metric) = self.of else { return false };
+        let draws_power = scenario.prices.as_ref().is_some_and(|prices| prices.kwh > 0.0);
+        match &*metric.json {
+            "cost.hour" | "cost.month" => !draws_power,
+            json => json == "jobs.device_memory.total",
+        }
+    }
+
     /// Returns the value in a report: that of the job that is named, or the worst of all jobs, larger ones being worse if `most`. `None` if a
     /// job does not have the figure.
     #[must_use]
     pub fn value(&self, report: &Report, most: bool) -> Option<f64> {
-        let named = |job: &&JobReport| self.job.as_ref().is_none_or(|name| *name == job.name);
-        let values = report.jobs.iter().filter(named).map(|job| self.of_job(report, job));
-        let values = values.collect::<Option<Vec<f64>>>()?;
-        let worse = if most { f64::max } else { f64::min };
-        values.into_iter().reduce(worse).filter(|value| value.is_finite())
+        self.figure(report, most)?.mean
     }
 
-    fn of_job(&self, report: &Report, job: &JobReport) -> Option<f64> {
+    /// Returns the figure in a report, of the same job as [`Wanted::value`]: its mean or quantile, and the 95 % interval of a mean.
+    #[must_use]
+    pub fn figure(&self, report: &Report, most: bool) -> Option<Figure> {
+        let named = |job: &&JobReport| self.job.as_ref().is_none_or(|name| *name == job.name);
+        let figures = report.jobs.iter().filter(named).map(|job| {
+            let figure = self.of_job(report, job)?;
+            Some((figure.mean?, figure))
+        });
+        let figures = figures.collect::<Option<Vec<(f64, Figure)>>>()?;
+        let worse = |a: (f64, Figure), b: (f64, Figure)| {
+            let is_worse = if most { b.0 > a.0 } else { b.0 < a.0 };
+            if is_worse { b } else { a }
+        };
+        figures
+            .into_iter()
+            .reduce(worse)
+            .map(|(_, of)| of)
+            .filter(|of| of.mean.is_some_and(f64::is_finite))
+    }
+
+    fn of_job(&self, report: &Report, job: &JobReport) -> Option<Figure> {
         let figure: Figure = match self.of {
             Of::Metric(metric) => metric.figure(report, job)?,
             Of::Checkpoints => {
@@ -148,12 +201,13 @@ impl Wanted {
                 Figure { mean: job.figures.stall.total.mean.map(|_| sum), ..Figure::default() }
             }
         };
-        match self.at {
-            At::Mean => figure.mean,
-            At::Median => figure.p50,
-            At::P95 => figure.p95,
-            At::P99 => figure.p99,
-        }
+        let quantile = |mean: Option<f64>| Figure { mean, ..Figure::default() };
+        Some(match self.at {
+            At::Mean => figure,
+            At::Median => quantile(figure.p50),
+            At::P95 => quantile(figure.p95),
+            At::P99 => quantile(figure.p99),
+        })
     }
 }
 
@@ -263,6 +317,41 @@ impl Goal {
     #[must_use]
     pub fn value(&self, report: &Report) -> Option<f64> {
         self.wanted.value(report, self.most)
+    }
+
+    /// Returns the figure in a report with its interval.
+    #[must_use]
+    pub fn figure(&self, report: &Report) -> Option<Figure> {
+        self.wanted.figure(report, self.most)
+    }
+
+    /// Returns the index of the job in a report whose figure the goal is about; `None` for figures of the whole cluster, such as costs.
+    #[must_use]
+    pub fn job_in(&self, report: &Report) -> Option<usize> {
+        if !self.wanted.is_of_time() {
+            return None;
+        }
+        let named = |job: &JobReport| self.wanted.job.as_ref().is_none_or(|name| *name == job.name);
+        let jobs = report.jobs.iter().enumerate().filter(|(_, job)| named(job));
+        let known = jobs.filter_map(|(at, job)| Some((at, self.wanted.of_job(report, job)?.mean?)));
+        let worse = |a: &(usize, f64), b: &(usize, f64)| match self.most {
+            true => a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)),
+            false => b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)),
+        };
+        known.max_by(worse).map(|(at, _)| at)
+    }
+
+    /// Returns whether this goal and another one exclude each other: a figure is to be at most this and at least that.
+    #[must_use]
+    pub fn excludes(&self, other: &Goal) -> bool {
+        let (upper, lower) = match (self.most, other.most) {
+            (true, false) => (self, other),
+            (false, true) => (other, self),
+            _ => return false,
+        };
+        let is_out = upper.limit < lower.limit
+            || (upper.limit == lower.limit && (upper.is_strict || lower.is_strict));
+        self.wanted.is_same(&other.wanted) && is_out
     }
 
     /// Returns how far a value meets the goal, in the figure's unit; below 0 if it does not.

@@ -19,6 +19,6 @@ pub mod unknown;
 pub use choice::{Choice, Rank, Standing, choose};
 pub use draws::{OverDraws, over_draws};
 pub use goal::{Goal, Wanted};
-pub use search::{Answer, Tried, search};
-pub use trial::{Failed, Figured, Question, Setting, first_report};
+pub use search::{Answer, MOST_OF_TWO, Tried, search};
+pub use trial::{Failed, Figured, Question, Setting, first_outcome};
 pub use unknown::Unknown;

@@ -1,15 +1,22 @@
 //! The smallest or largest values of one key, or of two, with which the goals are met.
 
-use super::trial::{Failed, Figured, Met, Question, Setting, first_report, meets};
+use super::trial::{Failed, Figured, Met, Question, Setting, meets, resolved};
 use super::unknown::Unknown;
-use crate::report::Report;
+use crate::report;
 use crate::scenario::{Override, Value};
-use crate::select::{Judged, Pairs, Smallest, minimal_pairs, smallest};
+use crate::select::{Judged, Pairs, Smallest, first_pairs, smallest};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
-/// Most values of a key that are tried together with another key.
-const MOST_OF_TWO: usize = 16;
+/// Most values of a key that is searched together with another one.
+pub const MOST_OF_TWO: usize = 100;
+
+/// Number of settings beyond those of a search in which more of a key always helps, which share half of the error that is allowed.
+const MORE: f64 = 256.0;
+
+/// Number of pairs of two keys that are tried to see whether more of a key always helps.
+const PROBES: usize = 24;
 
 /// A setting that was tried.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -27,6 +34,9 @@ pub struct Tried {
     pub cost_per_month: Option<Figured>,
     /// Number of replications.
     pub replications: usize,
+    /// What a longer run would show, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Why it could not be tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
@@ -40,21 +50,27 @@ pub struct Answer {
     /// Index of the tried setting that comes nearest to the goals, if none meets them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest: Option<usize>,
+    /// Index of the goal that the nearest setting misses by most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<usize>,
     /// The settings that were tried; those of one key in the order of its values.
     pub tried: Vec<Tried>,
-    /// With two keys: indices of the tried settings of which neither value can be smaller, or larger if the largest is wanted.
+    /// With two keys: indices of the tried settings that meet the goals while none does with a smaller value of one key and the same of
+    /// the other; a larger value if the largest is wanted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub front: Vec<usize>,
     /// Number of values of each key that could have been tried.
     pub values: Vec<usize>,
-    /// Values that the scenario refuses: how many, and why the first is.
+    /// Values, or pairs of values, that the scenario refuses: how many, and why the first is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<(usize, String)>,
-    /// Whether the goals were met the better the less was saved, up to the answer and as far as was tried.
+    /// Whether more of a key always helped, up to the answer and as far as was tried.
     pub monotone: bool,
-    /// Whether each decision has the certainty that was asked for, and no better value was left untried.
+    /// Number of settings that would be better answers, were not tried and are not ruled out, because more of a key does not always help.
+    pub untried: usize,
+    /// Whether each setting was decided with the certainty that was asked for, and the runs were long enough to show the goals' figures.
     pub certain: bool,
-    /// What binds: the first sentence on the bottleneck of the answer, or of the nearest setting.
+    /// The first sentence on the bottleneck of the answer, or of the nearest setting.
     pub bottleneck: Option<String>,
     /// Changes that make the answer, or the nearest setting.
     #[serde(skip)]
@@ -68,8 +84,8 @@ struct Trials<'a, 'q> {
     /// The values of each key in the order in which they are wanted.
     wanted: Vec<Vec<Value>>,
     before: &'a [Override],
-    /// Probability of an error that each decision may have.
-    error: f64,
+    /// Number of settings that are tried if more of a key always helps.
+    planned: f64,
     made: BTreeMap<Vec<usize>, (Tried, Option<Setting>)>,
 }
 
@@ -81,6 +97,13 @@ impl Trials<'_, '_> {
         self.before.iter().cloned().chain(own).collect()
     }
 
+    /// Returns the probability of an error that the next decision may have: half of what is allowed is shared by the planned settings.
+    fn error(&self) -> f64 {
+        let half = (1.0 - self.question.certainty) / 2.0;
+        let is_planned = (self.made.len() as f64) < self.planned;
+        half / if is_planned { self.planned } else { MORE }
+    }
+
     /// Tries a setting, unless it was tried, and returns whether it meets the goals.
     fn meets(&mut self, places: &[usize]) -> Result<bool, Failed> {
         if let Some((tried, _)) = self.made.get(places) {
@@ -88,7 +111,7 @@ impl Trials<'_, '_> {
         }
         let setting = Setting::new(self.question, self.changes(places));
         let met = setting.and_then(|mut setting| {
-            let met = meets(self.question, &mut setting, self.error)?;
+            let met = meets(self.question, &mut setting, self.error())?;
             Ok((met, setting))
         });
         let values =
@@ -100,6 +123,7 @@ impl Trials<'_, '_> {
             figures: Vec::new(),
             cost_per_month: None,
             replications: 0,
+            warnings: Vec::new(),
             failed: None,
         };
         let setting = match met {
@@ -109,10 +133,10 @@ impl Trials<'_, '_> {
                 None
             }
             Ok((Met { meets, certain }, setting)) => {
-                let goals = 0..self.question.goals.len();
-                tried.figures = goals.filter_map(|index| setting.goal(index)).collect();
+                tried.figures = setting.goals(self.question);
                 tried.cost_per_month = setting.month();
                 tried.replications = setting.replications();
+                tried.warnings = setting.warnings().to_vec();
                 (tried.meets, tried.certain) = (meets, certain);
                 Some(setting)
             }
@@ -122,19 +146,43 @@ impl Trials<'_, '_> {
         Ok(is_met)
     }
 
-    /// Returns what bisection needs to know of a setting: the goal that is met least well counts, in its tolerances.
-    fn judged(&mut self, places: &[usize]) -> Result<Judged, Failed> {
-        let meets = self.meets(places)?;
-        let tried = &self.made[places].0;
-        let goals = self.question.goals.iter().zip(&tried.figures).map(|(goal, figured)| {
+    /// Returns the goal that a tried setting meets least well, with the margin and its half-width in tolerances of the goal; `None` if the setting
+    /// failed.
+    fn worst(&self, tried: &Tried) -> Option<(usize, f64, f64)> {
+        let goals = self.question.goals.iter().zip(&tried.figures).enumerate();
+        let margins = goals.map(|(at, (goal, figured))| {
             let tolerance = goal.tolerance(self.question.within);
             let half = figured.ci95.map_or(0.0, |[low, high]| (high - low) / 2.0);
-            (goal.margin(figured.mean) / tolerance, half / tolerance)
+            (at, goal.margin(figured.mean) / tolerance, half / tolerance)
         });
-        let worst = goals.min_by(|a, b| a.0.total_cmp(&b.0));
-        let (margin, half_width) = worst.unwrap_or((f64::NAN, 0.0));
+        margins.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Returns what bisection needs to know of a setting.
+    fn judged(&mut self, places: &[usize]) -> Result<Judged, Failed> {
+        let meets = self.meets(places)?;
+        let worst = self.worst(&self.made[places].0);
+        let (margin, half_width) =
+            worst.map_or((f64::NAN, 0.0), |(_, margin, half)| (margin, half));
         Ok(Judged { meets, margin, half_width })
     }
+
+    /// Returns the tried setting that comes nearest to the goals.
+    fn nearest(&self) -> Option<Vec<usize>> {
+        let known = self.made.iter().filter_map(|(places, (tried, _))| {
+            let (_, margin, _) = self.worst(tried)?;
+            Some((places, margin))
+        });
+        known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(places, _)| places.clone())
+    }
+}
+
+/// What a search found, by places of values.
+struct Found {
+    chosen: Option<Vec<usize>>,
+    front: Vec<Vec<usize>>,
+    is_monotone: bool,
+    untried: usize,
 }
 
 /// Returns the smallest or largest values of the unknown keys with which the goals are met, on top of the changes `before`. One key is
@@ -148,57 +196,33 @@ pub fn search(
     before: &[Override],
 ) -> Result<Answer, Failed> {
     let mut unknowns = unknowns.to_vec();
-    let refused = match &mut unknowns[..] {
-        [one] => accepted(question, one, before)?,
-        several => {
-            several.iter_mut().for_each(|unknown| unknown.thin(MOST_OF_TWO));
-            None
-        }
+    let (allowed, refused) = match &mut unknowns[..] {
+        [one] => (Vec::new(), accepted(question, one, before)?),
+        [first, second, ..] => accepted_pairs(question, (first, second), before)?,
+        [] => (Vec::new(), None),
     };
     let wanted: Vec<Vec<Value>> = unknowns.iter().map(Unknown::wanted).collect();
     let sizes: Vec<usize> = wanted.iter().map(Vec::len).collect();
-    let decisions = match sizes[..] {
+    let planned = match sizes[..] {
         [one] => 2.0 + (one as f64).log2(),
-        _ => sizes.iter().sum::<usize>() as f64,
+        _ => (sizes.iter().sum::<usize>() + PROBES) as f64,
     };
-    let error = (1.0 - question.certainty) / decisions;
     let mut trials =
-        Trials { question, unknowns: &unknowns, wanted, before, error, made: BTreeMap::new() };
-    let (chosen, nearest, front, is_monotone, is_sure) = match sizes[..] {
-        [settings] => {
-            let found = smallest(settings, &mut |at| trials.judged(&[at]))?;
-            let Smallest { found, nearest, is_monotone, is_sure, .. } = found;
-            (found.map(|at| vec![at]), nearest.map(|at| vec![at]), Vec::new(), is_monotone, is_sure)
-        }
-        _ => {
-            let found = minimal_pairs((sizes[0], sizes[1]), &mut |i, j| trials.meets(&[i, j]))?;
-            let Pairs { front, .. } = found;
-            let cost = |at: &&(usize, usize)| {
-                let month = trials.made[&vec![at.0, at.1]].0.cost_per_month.as_ref();
-                month.map_or(0.0, |month| month.mean)
-            };
-            let chosen = front.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)));
-            let chosen = chosen.map(|(i, j)| vec![*i, *j]);
-            let last = vec![sizes[0] - 1, sizes[1] - 1];
-            let nearest = front.is_empty().then_some(last);
-            let front: Vec<Vec<usize>> = front.iter().map(|(i, j)| vec![*i, *j]).collect();
-            (chosen, nearest, front, true, true)
-        }
+        Trials { question, unknowns: &unknowns, wanted, before, planned, made: BTreeMap::new() };
+    let found = match sizes[..] {
+        [settings] => one_key(&mut trials, settings)?,
+        _ => two_keys(&mut trials, allowed)?,
     };
-    if let Some(places) = &nearest {
-        trials.meets(places)?;
-    }
     let reason = |(tried, _): &(Tried, Option<Setting>)| tried.failed.clone();
     if let Some(reasons) = trials.made.values().map(reason).collect::<Option<Vec<String>>>() {
         return Err(Failed::Setting(reasons.into_iter().next().unwrap_or_default()));
     }
-    let shown = chosen.clone().or(nearest.clone()).unwrap_or_default();
-    let bottleneck = match trials.made.get(&shown).and_then(|(_, setting)| setting.as_ref()) {
-        Some(setting) => {
-            first_report(question, setting).ok().and_then(|(_, report)| limit(&report))
-        }
-        None => None,
-    };
+    let nearest = if found.chosen.is_some() { None } else { trials.nearest() };
+    let shown = found.chosen.clone().or(nearest.clone()).unwrap_or_default();
+    let answer = trials.made.get(&shown);
+    let worst = answer.and_then(|(tried, _)| trials.worst(tried)).map(|(goal, ..)| goal);
+    let setting = answer.and_then(|(_, setting)| setting.as_ref());
+    let bottleneck = setting.and_then(|setting| limit(question, setting, worst));
     let changes = if shown.is_empty() { Vec::new() } else { trials.changes(&shown) };
     let largest = unknowns.len() == 1 && unknowns[0].largest;
     let mut made: Vec<(Vec<usize>, Tried)> =
@@ -208,23 +232,69 @@ pub fn search(
     }
     let index = |places: &Vec<usize>| made.iter().position(|(of, _)| of == places);
     let tried: Vec<Tried> = made.iter().map(|(_, tried)| tried.clone()).collect();
+    let is_short = index(&shown).is_some_and(|at| !tried[at].warnings.is_empty());
     Ok(Answer {
-        found: chosen.as_ref().and_then(index),
-        nearest: if chosen.is_some() { None } else { nearest.as_ref().and_then(index) },
-        front: front.iter().filter_map(index).collect(),
+        found: found.chosen.as_ref().and_then(index),
+        nearest: nearest.as_ref().and_then(index),
+        missed: nearest.as_ref().and(worst),
+        front: found.front.iter().filter_map(index).collect(),
         values: sizes,
         refused,
-        monotone: is_monotone,
-        certain: is_sure && tried.iter().all(|tried| tried.certain),
+        monotone: found.is_monotone,
+        untried: found.untried,
+        certain: !is_short && tried.iter().all(|tried| tried.certain),
         tried,
         bottleneck,
         changes,
     })
 }
 
-/// Returns the sentence on what holds the report's slowest job back.
-pub(super) fn limit(report: &Report) -> Option<String> {
-    report.bottleneck.as_ref().map(|of| of.finding.clone())
+fn one_key(trials: &mut Trials<'_, '_>, settings: usize) -> Result<Found, Failed> {
+    let Smallest { found, nearest, is_monotone, untried, .. } =
+        smallest(settings, &mut |at| trials.judged(&[at]))?;
+    if let Some(at) = nearest {
+        trials.meets(&[at])?;
+    }
+    Ok(Found { chosen: found.map(|at| vec![at]), front: Vec::new(), is_monotone, untried })
+}
+
+/// Searches two keys. Of several pairs that meet the goals, the cheapest is chosen; without prices, the one in the middle.
+fn two_keys(trials: &mut Trials<'_, '_>, allowed: Vec<Vec<usize>>) -> Result<Found, Failed> {
+    let Pairs { front, is_monotone, untried } =
+        first_pairs(allowed, &mut |(i, j)| trials.meets(&[i, j]))?;
+    let front: Vec<Vec<usize>> = front.into_iter().map(|(i, j)| vec![i, j]).collect();
+    let cost = |places: &&Vec<usize>| {
+        trials.made[*places].0.cost_per_month.as_ref().map(|month| month.mean)
+    };
+    let known = front.iter().filter_map(|places| Some((places, cost(&places)?)));
+    let cheapest = known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(places, _)| places.clone());
+    let chosen = cheapest.or_else(|| front.get(front.len() / 2).cloned());
+    Ok(Found { chosen, front, is_monotone, untried })
+}
+
+/// Returns the sentence on what holds back the job that a goal is about, in a setting that was tried; the slowest job's if the goal is about none.
+pub(super) fn limit(
+    question: &Question<'_>,
+    setting: &Setting,
+    goal: Option<usize>,
+) -> Option<String> {
+    let mut report = setting.report()?.clone();
+    let goal = goal.and_then(|at| question.goals.get(at));
+    if let Some(job) = goal.and_then(|goal| goal.job_in(&report)) {
+        report::choose_job(&mut report, &setting.scenario, job);
+    }
+    report.bottleneck.map(|of| of.finding)
+}
+
+/// Returns whether the scenario accepts changes and fits into memory.
+///
+/// # Errors
+/// If not, or if a signal came.
+fn check(question: &Question<'_>, changes: &[Override]) -> Result<(), Failed> {
+    if question.stop.load(Ordering::Relaxed) {
+        return Err(Failed::Stopped);
+    }
+    (question.fits)(&resolved(question, changes)?).map_err(Failed::Setting)
 }
 
 /// Keeps the values that the scenario accepts; returns how many it refuses and why it refuses the first.
@@ -236,19 +306,65 @@ fn accepted(
     unknown: &mut Unknown,
     before: &[Override],
 ) -> Result<Option<(usize, String)>, Failed> {
-    let check = |value: &Value| {
+    let one = |value: &Value| {
         let own = Override::new(&*unknown.key, value.clone());
-        let changes = before.iter().cloned().chain([own]).collect();
-        Setting::new(question, changes).map(|_| value.clone())
+        check(question, &[before, &[own]].concat()).map(|()| value.clone())
     };
-    let all: Vec<Result<Value, Failed>> = unknown.values.par_iter().map(check).collect();
-    let reasons: Vec<Failed> = all.iter().filter_map(|one| one.as_ref().err().cloned()).collect();
-    let refused = reasons.len();
+    let all: Vec<Result<Value, Failed>> = unknown.values.par_iter().map(one).collect();
+    let refused = refusals(all.iter().filter_map(|of| of.as_ref().err()))?;
     unknown.values = all.into_iter().filter_map(Result::ok).collect();
-    match (reasons.into_iter().next(), unknown.values.is_empty()) {
-        (None, _) => Ok(None),
-        (Some(why), true) => Err(why),
-        (Some(Failed::Stopped), _) => Err(Failed::Stopped),
-        (Some(Failed::Setting(why)), false) => Ok(Some((refused, why))),
+    match (refused, unknown.values.is_empty()) {
+        (Some((_, why)), true) => Err(Failed::Setting(why)),
+        (refused, _) => Ok(refused),
     }
+}
+
+/// Places of accepted values of the second key for each value of the first, and how many pairs are refused and why.
+type Accepted = (Vec<Vec<usize>>, Option<(usize, String)>);
+
+/// Returns for each value of the first key, in the order in which they are wanted, the places of those of the second that the scenario
+/// accepts with it, and how many pairs it refuses and why it refuses the first.
+///
+/// # Errors
+/// If it refuses all.
+fn accepted_pairs(
+    question: &Question<'_>,
+    (first, second): (&Unknown, &Unknown),
+    before: &[Override],
+) -> Result<Accepted, Failed> {
+    let (rows, columns) = (first.wanted(), second.wanted());
+    let one = |row: &Value, column: &Value| {
+        let own = [(first, row), (second, column)];
+        let own = own.map(|(unknown, value)| Override::new(&*unknown.key, value.clone()));
+        check(question, &[before, &own].concat())
+    };
+    let all: Vec<Vec<Result<(), Failed>>> = rows
+        .par_iter()
+        .map(|row| columns.iter().map(|column| one(row, column)).collect())
+        .collect();
+    let refused = refusals(all.iter().flatten().filter_map(|of| of.as_ref().err()))?;
+    let places = |row: &Vec<Result<(), Failed>>| {
+        row.iter().enumerate().filter(|(_, of)| of.is_ok()).map(|(at, _)| at).collect()
+    };
+    let allowed: Vec<Vec<usize>> = all.iter().map(places).collect();
+    match refused {
+        Some((_, why)) if allowed.iter().all(Vec::is_empty) => Err(Failed::Setting(why)),
+        refused => Ok((allowed, refused)),
+    }
+}
+
+/// Returns the number of refusals and the first reason; `None` without any.
+///
+/// # Errors
+/// If a signal came.
+fn refusals<'a>(all: impl Iterator<Item = &'a Failed>) -> Result<Option<(usize, String)>, Failed> {
+    let mut found: Option<(usize, String)> = None;
+    for one in all {
+        match (one, &mut found) {
+            (Failed::Stopped, _) => return Err(Failed::Stopped),
+            (Failed::Setting(why), None) => found = Some((1, why.clone())),
+            (Failed::Setting(_), Some((number, _))) => *number += 1,
+        }
+    }
+    Ok(found)
 }

@@ -4,9 +4,9 @@
 //! settings are known from fewer of them.
 
 use super::goal::{Goal, Wanted};
-use crate::report::{self, Outcome, Report};
+use crate::report::{self, Figure, Outcome, Report};
 use crate::scenario::{Override, Scenario, ScenarioFile};
-use crate::select::{Observation, Place, Race, Rules};
+use crate::select::{Known, Observation, Place, Race, Rules};
 use crate::sim;
 use crate::stats::{mean, t_interval};
 use rayon::prelude::*;
@@ -53,14 +53,13 @@ pub enum Failed {
 pub struct Figured {
     /// Mean over replications.
     pub mean: f64,
-    /// Student's 95 % interval of the mean; `None` for a single replication.
+    /// 95 % interval of the mean; `None` if it is not known.
     pub ci95: Option<[f64; 2]>,
 }
 
 impl Figured {
-    /// Returns the mean and its interval; `None` without values.
-    #[must_use]
-    pub fn of(values: &[f64]) -> Option<Figured> {
+    /// Returns the mean of replications and Student's interval; `None` without values.
+    fn of(values: &[f64]) -> Option<Figured> {
         let mean = mean(values).filter(|mean| mean.is_finite())?;
         Some(Figured { mean, ci95: t_interval(values) })
     }
@@ -74,10 +73,12 @@ pub struct Setting {
     pub scenario: Scenario,
     /// What each replication showed.
     runs: Vec<Run>,
-    /// Whether all replications are equal.
+    /// The report of the replications that were made before anything was decided; it has rare stalls in its intervals.
+    report: Option<Report>,
+    /// What a longer run would show, in sentences.
+    warnings: Vec<String>,
+    /// Whether all replications are equal, because nothing is drawn.
     is_exact: bool,
-    /// Whether a replication may show what another one does not, such as a failure, although two are equal.
-    has_rare_events: bool,
 }
 
 /// What a replication shows.
@@ -101,22 +102,14 @@ impl Setting {
     /// # Errors
     /// If the changed scenario is refused or does not fit into memory.
     pub fn new(question: &Question<'_>, changes: Vec<Override>) -> Result<Setting, Failed> {
-        let all: Vec<Override> = question.overrides.iter().chain(&changes).cloned().collect();
-        let scenario = question.file.resolve(&all).map_err(|problems| {
-            let first = problems.iter().next();
-            let words = first.map(|of| match of.key.is_empty() {
-                true => format!("{}; {}", of.what, of.remedy),
-                false => format!("{}: {}; {}", of.key, of.what, of.remedy),
-            });
-            Failed::Setting(words.unwrap_or_default())
-        })?;
+        let scenario = resolved(question, &changes)?;
         (question.fits)(&scenario).map_err(Failed::Setting)?;
         Ok(Setting::of(changes, scenario))
     }
 
     fn of(changes: Vec<Override>, scenario: Scenario) -> Setting {
-        let has_rare_events = scenario.jobs.iter().any(|job| job.failures.is_some());
-        Setting { changes, scenario, runs: Vec::new(), is_exact: false, has_rare_events }
+        let (runs, warnings) = (Vec::new(), Vec::new());
+        Setting { changes, scenario, runs, report: None, warnings, is_exact: false }
     }
 
     /// Returns the number of replications.
@@ -125,48 +118,64 @@ impl Setting {
         self.runs.len()
     }
 
-    /// Returns the figure of goal `index`.
+    /// Returns the report of the first replications; `None` before [`begin`].
     #[must_use]
-    pub fn goal(&self, index: usize) -> Option<Figured> {
-        self.figured(|run| run.values.get(index).copied())
+    pub fn report(&self) -> Option<&Report> {
+        self.report.as_ref()
     }
 
-    /// Returns the figure by which settings are chosen.
+    /// Returns what a longer run would show, in sentences.
     #[must_use]
-    pub fn best(&self) -> Option<Figured> {
-        self.figured(|run| Some(run.best))
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Returns the figure of each goal; empty before [`begin`].
+    #[must_use]
+    pub fn goals(&self, question: &Question<'_>) -> Vec<Figured> {
+        let all = question.goals.iter().enumerate();
+        let one = |(at, goal): (usize, &Goal)| {
+            self.figured(|report| goal.figure(report), |run| run.values.get(at).copied())
+        };
+        all.filter_map(one).collect()
+    }
+
+    /// Returns the figure by which settings are chosen; `None` before [`begin`], or if there is none.
+    #[must_use]
+    pub fn best(&self, question: &Question<'_>) -> Option<Figured> {
+        let wanted = question.best?;
+        let figure = |report: &Report| wanted.figure(report, !wanted.is_higher_better());
+        self.figured(figure, |run| Some(run.best))
     }
 
     /// Returns the samples per second of all jobs and copies together.
     #[must_use]
     pub fn speed(&self) -> Option<Figured> {
-        self.figured(|run| Some(run.speed))
+        self.figured(|_| None, |run| Some(run.speed))
     }
 
     /// Returns the cost of a month; `None` without prices.
     #[must_use]
     pub fn month(&self) -> Option<Figured> {
-        self.figured(|run| run.month)
+        self.figured(|report| Some(report.cost.as_ref()?.month), |run| run.month)
     }
 
-    fn figured(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Figured> {
-        let values = self.runs.iter().map(of).collect::<Option<Vec<f64>>>()?;
+    /// Returns a figure over all replications: as the report of the first ones has it, if there were no more, otherwise with Student's interval.
+    fn figured(
+        &self,
+        of_report: impl Fn(&Report) -> Option<Figure>,
+        of_run: impl Fn(&Run) -> Option<f64>,
+    ) -> Option<Figured> {
+        let values = self.runs.iter().map(of_run).collect::<Option<Vec<f64>>>()?;
         let figured = Figured::of(&values)?;
-        match self.is_exact {
-            true => Some(Figured { ci95: Some([figured.mean; 2]), ..figured }),
-            false => Some(figured),
+        if self.is_exact {
+            return Some(Figured { ci95: Some([figured.mean; 2]), ..figured });
         }
-    }
-
-    /// Keeps a replication, unless it is kept. Two equal ones show that all are equal.
-    fn keep(&mut self, number: usize, run: Run) {
-        if number != self.runs.len() {
-            return;
-        }
-        self.runs.push(run);
-        if let [first, second] = &self.runs[..] {
-            self.is_exact = first == second && !self.has_rare_events;
-        }
+        let report = self.report.as_ref().filter(|of| of.replications == self.runs.len());
+        let reported = report
+            .and_then(of_report)
+            .and_then(|figure| Some(Figured { mean: figure.mean?, ci95: Some(figure.ci95?) }));
+        Some(reported.unwrap_or(figured))
     }
 
     fn observation(&self, question: &Question<'_>, number: usize) -> Observation {
@@ -178,6 +187,45 @@ impl Setting {
             margins: margins.map(|(goal, value)| goal.margin(*value)).collect(),
         }
     }
+
+    /// Returns the intervals that the report of the first replications has of the figures, and those of figures that no replication changes.
+    fn known(&self, question: &Question<'_>) -> Known {
+        let interval = |wanted: &Wanted, figure: Option<Figure>| -> Option<[f64; 2]> {
+            let figure = figure?;
+            if wanted.is_fixed(&self.scenario) {
+                return Some([figure.mean?; 2]);
+            }
+            // An interval without width is one over equal replications, which may be so by chance.
+            figure.ci95.filter(|[low, high]| low < high)
+        };
+        let Some(report) = &self.report else { return Known::default() };
+        let margins = question.goals.iter().map(|goal| {
+            let ends = interval(&goal.wanted, goal.figure(report))?.map(|end| goal.margin(end));
+            Some(if goal.most { [ends[1], ends[0]] } else { ends })
+        });
+        let objective = question.best.and_then(|wanted| {
+            let higher = wanted.is_higher_better();
+            let [low, high] = interval(wanted, wanted.figure(report, !higher))?;
+            Some(if higher { [low, high] } else { [-high, -low] })
+        });
+        Known { objective, margins: margins.collect() }
+    }
+}
+
+/// Returns the scenario with these changes, after those that all settings have.
+///
+/// # Errors
+/// If it is refused: the first reason, in a line.
+pub(super) fn resolved(question: &Question<'_>, changes: &[Override]) -> Result<Scenario, Failed> {
+    let all = [question.overrides, changes].concat();
+    question.file.resolve(&all).map_err(|problems| {
+        let first = problems.iter().next();
+        let words = first.map(|of| match of.key.is_empty() {
+            true => format!("{}; {}", of.what, of.remedy),
+            false => format!("{}: {}; {}", of.key, of.what, of.remedy),
+        });
+        Failed::Setting(words.unwrap_or_default())
+    })
 }
 
 /// Simulates a replication.
@@ -199,23 +247,21 @@ fn simulate(
     }
 }
 
-/// Returns the report of a setting's first replication.
+/// Returns what the first replication of a setting did, for a verdict on it.
 ///
 /// # Errors
 /// If it is not whole, or a signal came.
-pub fn first_report(
-    question: &Question<'_>,
-    setting: &Setting,
-) -> Result<(Outcome, Report), Failed> {
-    let outcome = simulate(question, &setting.scenario, 0)?;
-    let report = report::summarise(&setting.scenario, std::slice::from_ref(&outcome), 0.0);
-    Ok((outcome, report))
+pub fn first_outcome(question: &Question<'_>, setting: &Setting) -> Result<Outcome, Failed> {
+    simulate(question, &setting.scenario, 0)
 }
 
-fn run(question: &Question<'_>, setting: &Setting, replication: usize) -> Result<Run, Failed> {
-    let outcome = simulate(question, &setting.scenario, replication)?;
+/// Returns what a replication shows.
+///
+/// # Errors
+/// If it does not show a figure.
+fn seen(question: &Question<'_>, scenario: &Scenario, outcome: Outcome) -> Result<Run, Failed> {
     let print = (outcome.makespan.to_bits(), outcome.events, outcome.flows);
-    let report = report::summarise(&setting.scenario, &[outcome], 0.0);
+    let report = report::summarise(scenario, &[outcome], 0.0);
     let unknown = |of: &Wanted| {
         let steps = report.jobs.iter().all(|job| job.figures.is_empty());
         let why = if steps { "no job completes a step" } else { "no run of the scenario shows it" };
@@ -238,17 +284,87 @@ fn run(question: &Question<'_>, setting: &Setting, replication: usize) -> Result
     Ok(Run { values, best, speed: speeds.sum(), month, print })
 }
 
+fn run(question: &Question<'_>, scenario: &Scenario, replication: usize) -> Result<Run, Failed> {
+    simulate(question, scenario, replication).and_then(|outcome| seen(question, scenario, outcome))
+}
+
 /// Returns the figure by which options are chosen, larger being better, in one replication of a scenario.
 ///
 /// # Errors
 /// If the scenario misses a goal or fails, or a signal comes.
 pub(super) fn one_value(question: &Question<'_>, scenario: &Scenario) -> Result<f64, Failed> {
     let setting = Setting::of(Vec::new(), scenario.clone());
-    let run = run(question, &setting, 0)?;
+    let run = run(question, scenario, 0)?;
     let seen = Setting { runs: vec![run], ..setting }.observation(question, 0);
     match seen.margins.iter().all(|margin| *margin >= 0.0) {
         true => Ok(seen.objective),
         false => Err(Failed::Setting("a goal is missed".to_owned())),
+    }
+}
+
+/// Returns the number of replications of a setting before anything is decided: as many as the scenario asks for, or more.
+fn first_stage(question: &Question<'_>, settings: &[Setting]) -> usize {
+    let replications = settings.iter().map(|of| of.scenario.run.replications as usize);
+    replications.max().unwrap_or(0).max(FIRST).min(question.most.max(2))
+}
+
+/// Makes the first replications of settings that have none, and their reports. Returns for each setting why it could not be tried. Where nothing
+/// is drawn and two replications are equal, all are.
+///
+/// # Errors
+/// If a signal comes.
+pub(super) fn begin(
+    question: &Question<'_>,
+    settings: &mut [Setting],
+) -> Result<Vec<Option<String>>, Failed> {
+    let first = first_stage(question, settings);
+    // Outcomes take memory: at most about as many are kept at a time as threads make.
+    let together = rayon::current_num_threads().div_ceil(first);
+    let mut failed = Vec::new();
+    for some in settings.chunks_mut(together) {
+        let made: Vec<Result<(), Failed>> =
+            some.par_iter_mut().map(|setting| setting.begin(question, first)).collect();
+        for result in made {
+            failed.push(match result {
+                Ok(()) => None,
+                Err(Failed::Setting(why)) => Some(why),
+                Err(Failed::Stopped) => return Err(Failed::Stopped),
+            });
+        }
+    }
+    Ok(failed)
+}
+
+impl Setting {
+    fn begin(&mut self, question: &Question<'_>, first: usize) -> Result<(), Failed> {
+        if !self.runs.is_empty() {
+            return Ok(());
+        }
+        let make = |numbers: std::ops::Range<usize>| -> Result<Vec<(Outcome, Run)>, Failed> {
+            let numbers = numbers.into_par_iter();
+            let both = numbers.map(|number| {
+                let outcome = simulate(question, &self.scenario, number)?;
+                let run = seen(question, &self.scenario, outcome.clone())?;
+                Ok((outcome, run))
+            });
+            both.collect()
+        };
+        let is_drawn = !report::draws_nothing(&self.scenario);
+        let mut made = make(0..if is_drawn { first } else { 2 })?;
+        if !is_drawn {
+            self.is_exact = made[0].1 == made[1].1;
+            match self.is_exact {
+                true => made.truncate(1),
+                false => made.extend(make(2..first)?),
+            }
+        }
+        let (outcomes, runs): (Vec<Outcome>, Vec<Run>) = made.into_iter().unzip();
+        let report = report::summarise(&self.scenario, &outcomes, 0.0);
+        self.warnings = report.jobs.iter().filter_map(report::text::short_run).collect();
+        self.warnings.extend(report::run_warnings(&self.scenario, &outcomes));
+        self.report = Some(report);
+        self.runs = runs;
+        Ok(())
     }
 }
 
@@ -270,8 +386,8 @@ pub fn race(
     settings: &mut [Setting],
     (error, indifference): (f64, f64),
 ) -> Result<Raced, Failed> {
-    let replications = settings.iter().map(|of| of.scenario.run.replications as usize);
-    let first = replications.max().unwrap_or(0).max(FIRST).min(question.most.max(2));
+    let mut failed = begin(question, settings)?;
+    let first = first_stage(question, settings);
     let rules = Rules {
         certainty: 1.0 - error,
         indifference,
@@ -280,50 +396,45 @@ pub fn race(
         most: question.most.max(first),
     };
     let mut race = Race::new(settings.len(), rules);
-    let mut failed = vec![None; settings.len()];
-    loop {
-        let mut wanted = race.wanted();
-        // Two equal replications show that all are equal, before more are made.
-        if wanted.iter().any(|(_, number)| *number < 2) {
-            wanted.retain(|(_, number)| *number < 2);
+    for (at, setting) in settings.iter().enumerate() {
+        if failed[at].is_some() {
+            race.withdraw(at);
+            continue;
         }
-        // The first replications of a setting can be made at the same time.
-        let begin = wanted.iter().flat_map(|(at, number)| {
-            let until = if *number < 2 {
-                2
-            } else if *number < first {
-                first
-            } else {
-                number + 1
-            };
-            (*number..until).map(|number| (*at, number))
+        race.know(at, setting.known(question));
+        (0..setting.runs.len()).for_each(|number| {
+            race.observe(at, &setting.observation(question, number));
         });
-        let tasks: Vec<(usize, usize)> = begin.collect();
-        if tasks.is_empty() {
+        if setting.is_exact {
+            race.settle(at);
+        }
+    }
+    loop {
+        let wanted = race.wanted();
+        if wanted.is_empty() {
             return Ok(Raced { race, failed });
         }
+        // An eighth more at a time, so that a single setting keeps several threads busy.
+        let next = |(at, number): &(usize, usize)| {
+            let until = (number + number.div_ceil(8)).min(question.most.max(first));
+            (*number..until.max(number + 1)).map(move |number| (*at, number)).collect::<Vec<_>>()
+        };
+        let tasks: Vec<(usize, usize)> = wanted.iter().flat_map(next).collect();
         let made: Vec<Result<Run, Failed>> = tasks
             .par_iter()
-            .map(|(at, number)| match settings[*at].runs.get(*number) {
-                Some(run) => Ok(run.clone()),
-                None => run(question, &settings[*at], *number),
-            })
+            .map(|(at, number)| run(question, &settings[*at].scenario, *number))
             .collect();
-        for ((at, number), made) in tasks.iter().zip(made) {
+        for ((at, number), made) in tasks.into_iter().zip(made) {
             match made {
-                Ok(_) if failed[*at].is_some() => {}
+                Ok(_) if failed[at].is_some() => {}
                 Ok(run) => {
-                    let setting = &mut settings[*at];
-                    setting.keep(*number, run);
-                    race.observe(*at, &setting.observation(question, *number));
-                    if *number == 1 && setting.is_exact {
-                        race.settle(*at);
-                    }
+                    settings[at].runs.push(run);
+                    race.observe(at, &settings[at].observation(question, number));
                 }
                 Err(Failed::Stopped) => return Err(Failed::Stopped),
                 Err(Failed::Setting(why)) => {
-                    failed[*at] = Some(why);
-                    race.withdraw(*at);
+                    failed[at] = Some(why);
+                    race.withdraw(at);
                 }
             }
         }

@@ -88,15 +88,6 @@ impl Unknown {
         values
     }
 
-    /// Keeps at most `most` values, evenly spaced in their order, the ends included.
-    pub fn thin(&mut self, most: usize) {
-        let number = self.values.len();
-        if number > most && most > 1 {
-            let places = (0..most).map(|at| at * (number - 1) / (most - 1));
-            self.values = places.map(|at| self.values[at].clone()).collect();
-        }
-    }
-
     /// Returns the word for what is wanted.
     #[must_use]
     pub fn word(&self) -> &'static str {

@@ -27,7 +27,7 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     if let Some(of) = &report.rests_on {
         page.paragraph(&of.text, "", Style::Plain);
     }
-    for line in report.jobs.iter().filter_map(too_short) {
+    for line in report.jobs.iter().filter_map(short_run) {
         page.paragraph(&line, "", Style::Bold);
     }
     for line in report.jobs.iter().flat_map(unseen) {
@@ -225,7 +225,8 @@ pub(super) fn written(job: &JobReport, figure: &Figure, quantity: Quantity) -> S
 }
 
 /// Returns a sentence that the run is too short for the job, and why; `None` if it is long enough.
-fn too_short(job: &JobReport) -> Option<String> {
+#[must_use]
+pub fn short_run(job: &JobReport) -> Option<String> {
     let why = job.length.why.as_ref()?;
     let slower =
         |lasting: &f64| job.figures.samples_per_second.mean.is_none_or(|found| *lasting < found);

@@ -50,6 +50,14 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
                 .to_owned(),
         );
     }
+    found.extend(run_warnings(scenario, outcomes));
+    found
+}
+
+/// Returns warnings, one sentence each, where a longer run would show other figures.
+#[must_use]
+pub fn run_warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String> {
+    let mut found = Vec::new();
     for (index, job) in scenario.jobs.iter().enumerate() {
         let copies: Vec<_> = measured(scenario, outcomes, index).into_iter().flatten().collect();
         found.extend(
@@ -277,7 +285,11 @@ fn uses_pcie(job: &Job) -> bool {
 
 /// Whether several workers do the same work at the same times because nothing in the scenario is random.
 fn in_lockstep(scenario: &Scenario) -> bool {
-    let workers: u64 = scenario
+    workers(scenario) > 1 && draws_nothing(scenario)
+}
+
+fn workers(scenario: &Scenario) -> u64 {
+    scenario
         .jobs
         .iter()
         .flat_map(|job| job.loader.stages.iter().map(move |stage| (job, stage)))
@@ -285,7 +297,12 @@ fn in_lockstep(scenario: &Scenario) -> bool {
         .map(|(job, stage)| {
             u64::from(job.copies) * u64::from(job.loaders()) * u64::from(stage.workers)
         })
-        .sum();
+        .sum()
+}
+
+/// Returns whether nothing that a scenario describes is drawn at random. Only the order of samples may then differ between replications.
+#[must_use]
+pub fn draws_nothing(scenario: &Scenario) -> bool {
     let fails = |job: &Job| {
         let times = job.failures.as_ref().map(|failures| &failures.when);
         matches!(times, Some(FailureTimes::Random { .. }))
@@ -296,8 +313,7 @@ fn in_lockstep(scenario: &Scenario) -> bool {
         SampleSizes::Drawn(_) => false,
         SampleSizes::Table { table, .. } => table.iter().any(|size| Some(size) != table.first()),
     };
-    workers > 1
-        && distributions(scenario).iter().all(|(_, distribution)| is_constant(distribution))
+    distributions(scenario).iter().all(|(_, distribution)| is_constant(distribution))
         && !scenario.background.iter().any(poisson)
         && !scenario.jobs.iter().any(|job| fails(job) || comes(job))
         && !scenario.datasets.iter().any(|dataset| table(&dataset.sizes))

@@ -25,8 +25,8 @@ pub struct Smallest {
     pub tried: Vec<(usize, Judged)>,
     /// Whether the goal was met the better the further on in the list a setting is, up to the one found and as far as was tried.
     pub is_monotone: bool,
-    /// Whether all settings before the one found were tried or follow from monotony.
-    pub is_sure: bool,
+    /// Number of settings before the one found, or of all if none was, that were not tried and do not follow from monotony.
+    pub untried: usize,
 }
 
 /// A search in progress.
@@ -107,21 +107,40 @@ impl<E> Search<'_, E> {
         Ok(None)
     }
 
-    /// Tries all settings before `found`, of which the last so many only, and returns the first that meets the goal, and whether all were tried.
-    fn scan(&mut self, found: usize) -> Result<(usize, bool), E> {
+    /// Tries the last settings before `found`, at most [`MOST_SCANNED`], and returns the first that meets the goal, and how many were not tried.
+    fn scan(&mut self, found: usize) -> Result<(usize, usize), E> {
         let from = found.saturating_sub(MOST_SCANNED);
         for at in from..found {
             if self.meets(at)? {
-                return Ok((at, from == 0));
+                return Ok((at, from));
             }
         }
-        Ok((found, from == 0))
+        Ok((found, from))
+    }
+
+    /// Looks inside the list, where neither end meets the goal: at the quarters, and from the best of these for a peak.
+    fn inside(&mut self, last: usize) -> Result<Option<usize>, E> {
+        if last < 2 {
+            return Ok(None);
+        }
+        let ends = self.judged(0)?.margin.max(self.judged(last)?.margin);
+        let places = [1, last / 4, last / 2, last - last / 4, last - 1];
+        let mut rises = false;
+        for at in places {
+            let judged = self.judged(at)?;
+            if judged.meets {
+                return Ok(Some(at));
+            }
+            rises |= judged.margin - ends > judged.half_width || ends.is_nan();
+        }
+        if rises { self.peak(last) } else { Ok(None) }
     }
 }
 
-/// Returns the first of `settings` settings that meets a goal, of which `judge` says whether an index does: after at most
-/// 2 + log2(settings) of them if each meets it at least as well as those before it. Where the settings that were tried contradict that, up
-/// to 64 settings before the one found are tried one after the other; where neither end meets the goal, a peak between them is looked for.
+/// Returns the first of `settings` settings that meets a goal; `judge` says whether an index does. It tries at most 2 + log2(settings) of
+/// them if each meets the goal at least as well as those before it. Where those that were tried contradict that, it tries up to 64 settings
+/// before the one found. Where neither end meets the goal, it tries five settings between them, and looks for a peak if one of them is better than both
+/// ends.
 ///
 /// # Errors
 /// The first error of `judge`.
@@ -130,7 +149,6 @@ pub fn smallest<E>(
     judge: &mut dyn FnMut(usize) -> Result<Judged, E>,
 ) -> Result<Smallest, E> {
     let mut search = Search { judge, tried: Vec::new() };
-    let mut is_sure = true;
     let last = settings.saturating_sub(1);
     let found = if settings == 0 {
         None
@@ -138,39 +156,25 @@ pub fn smallest<E>(
         Some(0)
     } else if search.meets(last)? {
         Some(search.between(0, last)?)
-    } else if rises_inwards(&mut search, last)? {
-        match search.peak(last)? {
+    } else {
+        match search.inside(last)? {
             Some(inside) => Some(search.between(0, inside)?),
             None => None,
         }
-    } else {
-        None
     };
     let is_monotone = search.is_monotone(found.unwrap_or(last));
-    let found = match found {
+    let (found, untried) = match found {
         Some(at) if at > 0 && !is_monotone => {
-            let (first, all) = search.scan(at)?;
-            is_sure = all;
-            Some(first)
+            let (first, untried) = search.scan(at)?;
+            (Some(first), untried)
         }
-        found => found,
+        Some(at) => (Some(at), 0),
+        // If more always helped, the last setting would be the best.
+        None if is_monotone => (None, 0),
+        None => (None, settings - search.tried.len()),
     };
     let nearest = if found.is_some() { None } else { search.nearest() };
-    Ok(Smallest { found, nearest, tried: search.tried, is_monotone, is_sure })
-}
-
-/// Returns whether the margin beside the better end is clearly better than at that end.
-fn rises_inwards<E>(search: &mut Search<'_, E>, last: usize) -> Result<bool, E> {
-    if last < 2 {
-        return Ok(false);
-    }
-    let (start, end) = (search.judged(0)?, search.judged(last)?);
-    let (at, beside) = match start.margin > end.margin || end.margin.is_nan() {
-        true => (start, search.judged(1)?),
-        false => (end, search.judged(last - 1)?),
-    };
-    let noise = at.half_width + beside.half_width;
-    Ok(beside.margin - at.margin > noise || beside.meets)
+    Ok(Smallest { found, nearest, tried: search.tried, is_monotone, untried })
 }
 
 #[cfg(test)]
@@ -192,7 +196,7 @@ mod tests {
             for threshold in 0..settings {
                 let found = search(settings, |at| at as f64 - threshold as f64);
                 assert_eq!(found.found, Some(threshold));
-                assert!(found.is_monotone && found.is_sure && found.tried.len() <= most);
+                assert!(found.is_monotone && found.untried == 0 && found.tried.len() <= most);
             }
         }
     }
@@ -201,7 +205,7 @@ mod tests {
     fn a_goal_that_no_setting_meets_names_the_nearest_one() {
         let found = search(50, |at| at as f64 - 60.0);
         assert_eq!((found.found, found.nearest), (None, Some(49)));
-        assert!(found.tried.len() <= 3);
+        assert!(found.tried.len() <= 7);
         assert_eq!(search(0, |_| 1.0).found, None);
         // More of the key makes it worse: the first setting is the nearest.
         assert_eq!(search(50, |at| -1.0 - at as f64).nearest, Some(0));
@@ -218,6 +222,15 @@ mod tests {
     }
 
     #[test]
+    fn a_peak_is_found_where_the_margin_is_flat_at_both_ends() {
+        // System: margins that are equal but for a stretch in the middle, in which the goal is met. Expectation: its first setting.
+        let margin = |at: usize| if (20..30).contains(&at) { 1.0 } else { -1.0 };
+        assert_eq!(search(50, margin).found, Some(20));
+        let falls = search(50, |at| if at == 13 { -0.5 } else { -1.0 - at as f64 });
+        assert!(falls.found.is_none() && !falls.is_monotone && falls.untried > 0);
+    }
+
+    #[test]
     fn where_more_does_not_always_help_all_settings_before_are_tried() {
         // System: the goal is met from 20 on and at 5, and the margins before 5 fall. Expectation: 5, found by trying all.
         let margin = |at: usize| match at {
@@ -226,7 +239,7 @@ mod tests {
             at => -1.0 - at as f64,
         };
         let found = search(40, margin);
-        assert_eq!((found.found, found.is_monotone, found.is_sure), (Some(5), false, true));
+        assert_eq!((found.found, found.is_monotone, found.untried), (Some(5), false, 0));
     }
 
     #[test]
@@ -234,7 +247,7 @@ mod tests {
         // System: the goal is met from 22 on, and less well the further beyond 30. Expectation: bisection, as if it were met ever better.
         let margin = |at: usize| (at as f64 - 22.0).min(8.0 - 0.1 * (at as f64 - 30.0));
         let found = search(64, margin);
-        assert_eq!((found.found, found.is_monotone, found.is_sure), (Some(22), true, true));
+        assert_eq!((found.found, found.is_monotone, found.untried), (Some(22), true, 0));
         assert!(found.tried.len() <= 8);
     }
 

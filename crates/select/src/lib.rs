@@ -3,7 +3,7 @@
 //! - [`Race`]: which alternatives meet constraints, and which of those is the best, with a stated certainty and from as few
 //!   replications as that takes: fully sequential ranking and selection.
 //! - [`smallest`]: the first setting of an ordered list that meets a goal, by bisection, with a check that more never meets it less.
-//! - [`minimal_pairs`]: all pairs of two ordered settings that meet a goal while no smaller pair does.
+//! - [`first_pairs`]: all pairs of two ordered settings that meet a goal while no earlier pair does.
 //!
 //! What an alternative is, and how a replication of it is made, is the caller's.
 
@@ -12,5 +12,5 @@ mod pairs;
 mod race;
 
 pub use bisection::{Judged, Smallest, smallest};
-pub use pairs::{Pairs, minimal_pairs};
-pub use race::{Observation, Place, Race, Rules, boundary};
+pub use pairs::{Pair, Pairs, first_pairs};
+pub use race::{Known, Observation, Place, Race, Rules, boundary};

@@ -11,11 +11,21 @@
 //! ordinary t-tests after `first`, twice, four times, eight times … as many replications, each with a smaller share of it
 //! (1/2, 1/6, 1/12, …, which add up to 1): what is clear is decided by the first of them.
 //!
+//! Replications that are equal show no variance, but a rare event, such as a failure of a node, may only have been missed. They decide if an
+//! interval is known otherwise ([`Race::know`]), or once there are so many that more than one in twenty would differ with a
+//! probability of under 5 %.
+//!
 //! Replication `r` of all alternatives may use the same random numbers: variances are those of differences, and the
 //! probabilities of all errors are added (Bonferroni), so that the certainty holds with and without them, and common random numbers save
 //! replications.
 
 use forebay_engine::stats::{mean, sd, student_quantile};
+
+/// Replications that differ from the median, from which on their variance is an estimate.
+const DIFFERING: usize = 3;
+
+/// Number of equal replications from which on at most one in twenty differs, with a probability of 95 %: ln 0.05 ÷ ln 0.95.
+const EQUAL: usize = 59;
 
 /// What a race is to find out, and how certainly.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +49,15 @@ pub struct Observation {
     pub objective: f64,
     /// For each constraint how far it is met: above 0 if it is, below 0 if not.
     pub margins: Vec<f64>,
+}
+
+/// Intervals of expected values that are known from within replications. They allow for events that no replication showed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Known {
+    /// Interval of the objective; two equal ends if it is the same in every replication.
+    pub objective: Option<[f64; 2]>,
+    /// Interval of the margin of each constraint.
+    pub margins: Vec<Option<[f64; 2]>>,
 }
 
 /// Where an alternative stands.
@@ -96,10 +115,8 @@ impl Boundary {
     /// Returns whether the mean of the differences is decided to be above 0 or below it; `None` if it is not decided.
     fn decide(&self, differences: &[f64], indifference: f64) -> Option<bool> {
         let (number, sum) = (differences.len(), differences.iter().sum::<f64>());
-        if number < self.first {
-            return None;
-        }
-        let variance = variance(&differences[..self.first]);
+        let first = first_stage(differences, self.first)?;
+        let variance = variance(&differences[..first]);
         let triangle = self.squared * variance / indifference - indifference * number as f64;
         let limit = (triangle / 2.0).max(0.0).min(self.test(differences));
         match sum {
@@ -118,12 +135,27 @@ impl Boundary {
         let (look, number) = (f64::from(times.ilog2()) + 1.0, differences.len() as f64);
         let error = self.error / (look * (look + 1.0));
         let quantile = student_quantile(1.0 - error, number - 1.0).unwrap_or(f64::INFINITY);
-        // Equal differences may be so by chance, and are then decided by the triangle.
         match sd(differences) {
             Some(sd) if sd > 0.0 => quantile * sd * number.sqrt(),
             _ => f64::INFINITY,
         }
     }
+}
+
+/// Returns after how many replications, at least `first`, their variance is an estimate; `None` if it is none yet.
+fn first_stage(differences: &[f64], first: usize) -> Option<usize> {
+    let is_enough = |number: &usize| *number >= EQUAL || differ(&differences[..*number]);
+    (first..=differences.len()).find(is_enough)
+}
+
+/// Returns whether replications differ often enough for their variance to be an estimate.
+fn differ(values: &[f64]) -> bool {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
+    // With as few as two replications, all that can differ do.
+    let least = DIFFERING.min(values.len().saturating_sub(1)).max(1);
+    sorted.iter().filter(|value| **value != median).count() >= least
 }
 
 #[derive(Debug, Clone, Default)]
@@ -133,6 +165,7 @@ struct Entrant {
     margins: Vec<Vec<f64>>,
     /// Whether all replications are equal, so that one is enough.
     is_exact: bool,
+    known: Known,
     is_withdrawn: bool,
     /// Whether each constraint is met, once that is decided.
     met: Vec<Option<bool>>,
@@ -209,6 +242,12 @@ impl Race {
     /// Says that all replications of an alternative are as the last one: it needs no more.
     pub fn settle(&mut self, alternative: usize) {
         self.entrants[alternative].is_exact = true;
+        self.decide();
+    }
+
+    /// Says what is known of an alternative beside its replications.
+    pub fn know(&mut self, alternative: usize, known: Known) {
+        self.entrants[alternative].known = known;
         self.decide();
     }
 
@@ -291,21 +330,31 @@ impl Race {
 
     /// Returns which constraints are met, as far as that is decided.
     fn checked(&self, entrant: &Entrant) -> Vec<Option<bool>> {
-        let one = |((met, margins), tolerance): ((&Option<bool>, &Vec<f64>), &f64)| match met {
-            Some(met) => Some(*met),
-            None if entrant.is_exact => margins.first().map(|margin| *margin >= 0.0),
-            None => self.check.decide(margins, *tolerance),
+        let constraints = entrant.margins.iter().zip(&self.rules.tolerances).enumerate();
+        let one = |(at, (margins, tolerance)): (usize, (&Vec<f64>, &f64))| {
+            if let Some(met) = entrant.met[at] {
+                return Some(met);
+            }
+            if entrant.is_exact {
+                return margins.first().map(|margin| *margin >= 0.0);
+            }
+            let known = entrant.known.margins.get(at).copied().flatten();
+            let known = known.filter(|_| !differ(margins));
+            match known {
+                Some([low, _]) if low >= 0.0 => Some(true),
+                Some([_, high]) if high < 0.0 => Some(false),
+                _ => self.check.decide(margins, *tolerance),
+            }
         };
-        entrant.met.iter().zip(&entrant.margins).zip(&self.rules.tolerances).map(one).collect()
+        constraints.map(one).collect()
     }
 
     /// Returns whether alternative `a` is decided to be better than `b`; of equal ones, the first is.
     fn beats(&self, a: usize, b: usize) -> bool {
         let (left, right) = (&self.entrants[a], &self.entrants[b]);
         let is_better = |of: f64| of > 0.0 || (of == 0.0 && a < b);
-        if left.is_exact && right.is_exact {
-            let both = left.objectives.first().zip(right.objectives.first());
-            return both.is_some_and(|(left, right)| is_better(left - right));
+        if let (Some(left), Some(right)) = (left.exact(), right.exact()) {
+            return is_better(left - right);
         }
         let varying = [left, right].into_iter().filter(|of| !of.is_exact);
         let number = varying.map(|of| of.objectives.len()).min().unwrap_or(0);
@@ -315,8 +364,28 @@ impl Race {
         };
         let differences: Vec<f64> =
             (0..number).map(|replication| at(left, replication) - at(right, replication)).collect();
+        let is_apart = match (left.interval(), right.interval()) {
+            (Some([low, _]), Some([_, high])) => low > high,
+            _ => false,
+        };
+        if is_apart && number >= self.compare.first && !differ(&differences) {
+            return true;
+        }
         let sum: f64 = differences.iter().sum();
         self.compare.decide(&differences, self.rules.indifference) == Some(true) && is_better(sum)
+    }
+}
+
+impl Entrant {
+    /// Returns the objective if it is the same in every replication.
+    fn exact(&self) -> Option<f64> {
+        let first = self.objectives.first().copied();
+        first.filter(|of| self.is_exact || self.known.objective == Some([*of; 2]))
+    }
+
+    /// Returns the interval of the objective that is known beside the replications.
+    fn interval(&self) -> Option<[f64; 2]> {
+        self.exact().map(|of| [of; 2]).or(self.known.objective)
     }
 }
 

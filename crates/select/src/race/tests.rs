@@ -31,7 +31,7 @@ fn objective(objective: f64) -> Observation {
     Observation { objective, margins: Vec::new() }
 }
 
-/// What 1,000 races between normal alternatives showed.
+/// What races between normal alternatives showed.
 struct Races {
     /// Share of races in which the alternative with the largest mean was selected.
     right: f64,
@@ -42,9 +42,13 @@ struct Races {
 /// Races between alternatives with these means and a standard deviation of 1 each; a part `common` of the variance is common to all in the same
 /// replication.
 fn races(means: &[f64], deviation: f64, common: f64) -> Races {
+    some_races(1000, (means, deviation, common))
+}
+
+fn some_races(number: u64, (means, deviation, common): (&[f64], f64, f64)) -> Races {
     let best = (0..means.len()).max_by(|a, b| means[*a].total_cmp(&means[*b])).expect("one");
     let (mut right, mut replications) = (0, 0);
-    for seed in 0..1000 {
+    for seed in 0..number {
         let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut shared: Vec<f64> = Vec::new();
         let mut race = Race::new(means.len(), rules(&[]));
@@ -58,7 +62,8 @@ fn races(means: &[f64], deviation: f64, common: f64) -> Races {
         });
         right += usize::from(race.best() == Some(best) && race.is_certain());
     }
-    Races { right: right as f64 / 1000.0, replications: replications as f64 / 1000.0 }
+    let all = number as f64;
+    Races { right: right as f64 / all, replications: replications as f64 / all }
 }
 
 #[test]
@@ -177,4 +182,65 @@ fn a_race_without_any_alternative_that_meets_the_constraint_has_no_best() {
     let mut race = Race::new(2, rules(&[0.5]));
     run(&mut race, |_, _| Observation { objective: 1.0, margins: vec![-2.0] });
     assert_eq!((race.best(), race.is_certain()), (None, true));
+}
+
+#[test]
+fn equal_replications_do_not_hide_a_rare_event() {
+    // System: nine of ten replications meet the constraint by 0.3, and one misses it by 19.7, so that the mean misses it by 1.7.
+    // Expectation: hardly any of 500 races takes the first equal replications for all there is: at most 5 % say that the constraint is met.
+    let mut wrong = 0;
+    for seed in 0..500 {
+        let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut race = Race::new(1, Rules { most: 200, ..rules(&[0.1]) });
+        run(&mut race, |_, _| {
+            let is_rare = generator.random::<f64>() < 0.1;
+            Observation { objective: 0.0, margins: vec![if is_rare { -19.7 } else { 0.3 }] }
+        });
+        wrong += usize::from(race.is_certain() && race.best().is_some());
+    }
+    assert!(wrong <= 25, "{wrong}");
+}
+
+#[test]
+fn equal_replications_decide_at_once_if_an_interval_is_known_otherwise() {
+    // System: replications that are all equal. Expectation: without more knowledge they decide after `EQUAL`; an interval on one side of the
+    // constraint decides after the first replications, one on both sides does not.
+    let replications = |known: Option<[f64; 2]>| {
+        let mut race = Race::new(1, rules(&[0.1]));
+        race.know(0, Known { objective: None, margins: vec![known] });
+        let total = run(&mut race, |_, _| Observation { objective: 0.0, margins: vec![0.3] });
+        assert_eq!((race.best(), race.is_certain()), (Some(0), true));
+        total
+    };
+    assert_eq!([None, Some([-0.1, 0.3])].map(replications), [EQUAL; 2]);
+    assert_eq!(replications(Some([0.2, 0.3])), 10);
+}
+
+#[test]
+fn objectives_that_are_the_same_in_every_replication_are_compared_at_once() {
+    // System: prices, which no replication changes, beside a constraint that varies. Expectation: ten replications of each for the constraint.
+    let mut generator = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut race = Race::new(2, rules(&[0.1]));
+    for at in 0..2 {
+        let price = Some([at as f64; 2]);
+        race.know(at, Known { objective: price, margins: vec![None] });
+    }
+    let total = run(&mut race, |at, _| Observation {
+        objective: at as f64,
+        margins: vec![9.0 + generator.sample::<f64, _>(StandardNormal)],
+    });
+    assert_eq!((total, race.best(), race.is_certain()), (20, Some(1), true));
+}
+
+#[test]
+fn ten_designs_of_the_budget_allocation_literature_are_told_apart() {
+    // System: the first experiment of C.-H. Chen, J. Lin, E. Yücesan and S. E. Chick, *Simulation budget allocation for further enhancing the
+    // efficiency of ordinal optimization*, Discrete Event Dynamic Systems 10, 2000: ten designs with means 0 to 9 and a standard deviation of 6.
+    // Expectation: the best in 95 % of 300 races, with fewer replications than equal allocation takes for the same certainty where nothing is
+    // known of the means: the constant of Rinott's procedure for ten alternatives and ten first replications is 4.19 or more.
+    let means: Vec<f64> = (0..10).map(f64::from).collect();
+    let found = some_races(300, (&means, 6.0, 0.0));
+    let equal = 10.0 * (4.19_f64 * 6.0).powi(2);
+    assert!(found.right >= 0.95, "{}", found.right);
+    assert!(found.replications < equal / 3.0, "{} {equal}", found.replications);
 }
