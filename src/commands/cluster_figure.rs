@@ -2,7 +2,7 @@
 
 use crate::fit::AGAIN;
 use crate::measurement::Sample;
-use crate::plot::{Figure, Heat, Panel};
+use crate::plot::{Cell, Figure, Heat, Panel};
 use crate::profile::{NODE_VALUES, Profile};
 use crate::report::format::number;
 use crate::stats::quantile;
@@ -56,7 +56,8 @@ fn pairs(samples: &[Sample]) -> Option<Heat> {
     };
     let most = rates.values().flat_map(BTreeMap::values).map(middle).fold(0.0, f64::max);
     let cell = |from: &String, to: &String| {
-        rate(from, to).map(|rate| (rate, number((rate / 1e5).round() / 10.0)))
+        let text = |rate: f64| number((rate / 1e5).round() / 10.0);
+        rate(from, to).map(|rate| Cell { value: rate, text: text(rate), ..Cell::default() })
     };
     let row = |from: &String| names.iter().map(|to| cell(from, to)).collect();
     (names.len() > 1).then(|| Heat {
@@ -65,6 +66,7 @@ fn pairs(samples: &[Sample]) -> Option<Heat> {
         cells: names.iter().map(row).collect(),
         range: [FAINT * most, most],
         label: "to".to_owned(),
+        ..Heat::default()
     })
 }
 
@@ -87,7 +89,8 @@ fn nodes(profile: &Profile) -> Option<Heat> {
     let nodes: Vec<_> = profile.node.iter().take(NODES).collect();
     let cell = |name: &str, usual: f64, node| {
         let share = value(name, node)? / usual;
-        Some((share, format!("{:.0} %", 100.0 * share)))
+        let text = format!("{:.0} %", 100.0 * share);
+        Some(Cell { value: share, text, ..Cell::default() })
     };
     let row = |node| columns.iter().map(|(name, usual)| cell(name, *usual, node)).collect();
     (nodes.len() > 1 && !columns.is_empty()).then(|| Heat {
@@ -95,6 +98,6 @@ fn nodes(profile: &Profile) -> Option<Heat> {
         columns: columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
         cells: nodes.iter().map(|(_, node)| row(*node)).collect(),
         range: [FAINT, 1.0],
-        label: String::new(),
+        ..Heat::default()
     })
 }

@@ -32,7 +32,7 @@ pub(super) fn figure(quantity: &str, what: &str, sets: Vec<Dots>) -> Figure {
     let line = |name: &str, factor: f64, index: usize| Series {
         name: name.to_owned(),
         points: [low, high]
-            .map(|x| Dot { x, y: Some(factor * x), band: None })
+            .map(|x| Dot { x, y: Some(factor * x), ..Dot::default() })
             .into_iter()
             .filter(|dot| dot.x.is_finite() && dot.x > 0.0)
             .collect(),
@@ -46,7 +46,11 @@ pub(super) fn figure(quantity: &str, what: &str, sets: Vec<Dots>) -> Figure {
     ];
     let dots = |(index, set): (usize, &Dots)| Series {
         name: set.name.to_owned(),
-        points: set.points.iter().map(|(x, y)| Dot { x: *x, y: Some(*y), band: None }).collect(),
+        points: set
+            .points
+            .iter()
+            .map(|(x, y)| Dot { x: *x, y: Some(*y), ..Dot::default() })
+            .collect(),
         index,
         style: Style::Points,
     };
@@ -58,6 +62,7 @@ pub(super) fn figure(quantity: &str, what: &str, sets: Vec<Dots>) -> Figure {
         y: axis(format!("Predicted {quantity}")),
         series,
         marks: Vec::new(),
+        labels: Vec::new(),
         legend: String::new(),
         legend_shown: true,
         categories: Vec::new(),

@@ -33,6 +33,7 @@ fn lines(x: AxisSpec, y: AxisSpec, series: Vec<Series>, marks: Vec<Mark>) -> Lin
         y,
         series,
         marks,
+        labels: Vec::new(),
         legend: String::new(),
         legend_shown: true,
         categories: Vec::new(),
@@ -45,7 +46,7 @@ fn axis(label: &str, unit: Unit) -> AxisSpec {
 }
 
 fn dot(x: f64, of: &Figured) -> Point {
-    Point { x, y: Some(of.mean), band: of.ci95 }
+    Point { x, y: Some(of.mean), band: of.ci95, ..Point::default() }
 }
 
 /// Returns the figure of the first goal over the tried values, a curve for each row.
@@ -95,8 +96,11 @@ fn pairs(of: &Planned, answer: &Answer) -> Option<Lines> {
     };
     let all = answer.front.iter().map(of_pair).collect::<Option<Vec<_>>>()?;
     let ((_, x_unit), (_, y_unit)) = *all.first()?;
-    let point =
-        |((x, _), (y, _)): &((f64, Unit), (f64, Unit))| Point { x: *x, y: Some(*y), band: None };
+    let point = |((x, _), (y, _)): &((f64, Unit), (f64, Unit))| Point {
+        x: *x,
+        y: Some(*y),
+        ..Point::default()
+    };
     let points = all.iter().map(point).collect();
     let name = "pairs that meet the goals".to_owned();
     let series = vec![Series { name, points, index: 0, style: Style::Auto }];

@@ -52,11 +52,12 @@ fn refuse_overwriting(plot: &Plot, recipes: &[(&PathBuf, Recipe)]) -> Result<(),
         match recipe.data_source().map_err(fail)? {
             _ if plot.data.is_some() => {}
             Some(DataSource::Csv(csv)) => paths = paths.reads("the recipe's data", beside(csv)),
-            Some(DataSource::Scenario { path, set, unset, rows }) => {
+            Some(DataSource::Scenario { path, set, unset, vary, rows }) => {
                 // Errors in the scenario are reported when its figure is drawn. A pipe can be read only once, so it is left for then.
                 let (path, changes) = (beside(path), changes(set, unset));
                 let once = input::is_read_once(&path);
-                let opened = (!once).then(|| Opened::open(&path, &changes).ok()).flatten();
+                let open = || Opened::open(&path, &changes)?.varying(vary);
+                let opened = (!once).then(|| open().ok()).flatten();
                 if let Some(opened) = opened {
                     opened.resolve().ok();
                     if let (Rows::Sweep | Rows::Distribution(_), Ok(grid)) = (rows, opened.grid()) {
@@ -167,8 +168,9 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
             Err(Failure::Input(format!("cannot draw {}: the recipe {what}", shown(path))))
         }
         Some(DataSource::Csv(csv)) => read(&beside(csv)),
-        Some(DataSource::Scenario { path, set, unset, rows }) => {
-            of_scenario((plot, quiet), (path, &beside(path)), &changes(set, unset), rows)
+        Some(DataSource::Scenario { path, set, unset, vary, rows }) => {
+            let changes = (&changes(set, unset)[..], vary);
+            of_scenario((plot, quiet), (path, &beside(path)), changes, rows)
         }
     }
 }
@@ -183,11 +185,11 @@ fn changes(set: &[String], unset: &[String]) -> Vec<OverrideText> {
 fn of_scenario(
     (plot, quiet): (&Plot, bool),
     (name, path): (&str, &Path),
-    changes: &[OverrideText],
+    changes: (&[OverrideText], &[String]),
     rows: Rows,
 ) -> Result<Table, Failure> {
     match rows {
-        Rows::Series(points) => run_once(path, changes, points),
+        Rows::Series(points) => run_once(path, changes.0, points),
         Rows::Sweep => swept(path, changes, (sweep::header, sweep::rows), (plot.threads, quiet)),
         Rows::Distribution(Distribution::GpuOccupancy) => {
             let columns: Columns = (sweep::occupancy_header, sweep::occupancy_rows);
@@ -215,11 +217,11 @@ type Columns = (fn(&Grid) -> Vec<String>, fn(&Grid, usize, &Report) -> Vec<Row>)
 /// Simulates the sweep of a scenario and returns its rows.
 fn swept(
     path: &Path,
-    changes: &[OverrideText],
+    (changes, vary): (&[OverrideText], &[String]),
     (header, rows_of): Columns,
     (threads, quiet): (Option<u16>, bool),
 ) -> Result<Table, Failure> {
-    let opened = Opened::open(path, changes)?;
+    let opened = Opened::open(path, changes)?.varying(vary)?;
     let grid = opened.grid()?;
     if grid.len() > MOST_SWEPT {
         let what =

@@ -96,7 +96,7 @@ fn point(fit: &Fit, x: f64, law: impl Fn(&Fit) -> Option<f64>) -> Point {
     let mut drawn: Vec<f64> = drawn.filter(|y| y.is_finite()).collect();
     drawn.sort_by(f64::total_cmp);
     let band = quantile(&drawn, 0.025).zip(quantile(&drawn, 0.975));
-    Point { x, y, band: band.map(|(low, high)| [low, high]) }
+    Point { x, y, band: band.map(|(low, high)| [low, high]), ..Point::default() }
 }
 
 /// Returns a curve with points from `low` to `high` at equal ratios.
@@ -115,7 +115,7 @@ struct Curves(Vec<Series>);
 impl Curves {
     fn add(&mut self, name: String, points: Vec<Point>, dots: Vec<(f64, f64)>) {
         let index = self.0.len() / 2;
-        let dot = |(x, y): (f64, f64)| Point { x, y: Some(y), band: None };
+        let dot = |(x, y): (f64, f64)| Point { x, y: Some(y), ..Point::default() };
         let dots = dots.into_iter().map(dot).collect();
         self.0.push(Series { name, points, index, style: Style::Line });
         self.0.push(Series { name: String::new(), points: dots, index, style: Style::Dots });
@@ -141,6 +141,7 @@ impl Curves {
             y,
             series: self.0,
             marks: Vec::new(),
+            labels: Vec::new(),
             legend: legend.to_owned(),
             legend_shown: true,
             categories: Vec::new(),
@@ -314,7 +315,8 @@ fn cores(fit: &Fit, samples: &[&Sample], all: f64) -> Lines {
             dots.push((sample.setting("threads"), alone / speed(sample)));
         }
     }
-    let mut points = vec![Point { x: 1.0, y: Some(1.0), band: Some([1.0, 1.0]) }];
+    let mut points =
+        vec![Point { x: 1.0, y: Some(1.0), band: Some([1.0, 1.0]), ..Point::default() }];
     for name in fit.parameters.keys() {
         let threads = name.strip_prefix("speed_").and_then(|n| n.parse::<f64>().ok());
         points.extend(threads.map(|x| point(fit, x, |fit| fit.value(name))));

@@ -111,7 +111,7 @@ fn lines(jobs: &[JobReport], columns: &[&str], last: bool) -> Lines {
             if !columns.contains(column) {
                 continue;
             }
-            let point = |(x, y): (&f64, &Option<f64>)| Point { x: *x, y: *y, band: None };
+            let point = |(x, y): (&f64, &Option<f64>)| Point { x: *x, y: *y, ..Point::default() };
             let points = times.iter().zip(values).map(point).collect();
             let what = column.trim_end_matches("_rate").to_owned();
             let name = match (jobs.len(), columns.len()) {
@@ -144,6 +144,7 @@ fn panel(series: Vec<Series>, column: &str, last: bool) -> Lines {
         y,
         series,
         marks: Vec::new(),
+        labels: Vec::new(),
         legend: String::new(),
         legend_shown: true,
         categories: Vec::new(),
@@ -196,7 +197,8 @@ fn bars(jobs: &[JobReport]) -> Bars {
     let bar = |job: &JobReport| {
         let stalls: Vec<f64> = causes.iter().map(|cause| share(job, *cause)).collect();
         let rest = (1.0 - stalls.iter().sum::<f64>()).max(0.0);
-        Bar { name: job.name.clone(), lengths: stalls.into_iter().chain([rest]).collect() }
+        let lengths = stalls.into_iter().chain([rest]).collect();
+        Bar { name: job.name.clone(), lengths, ..Bar::default() }
     };
     let alike = jobs.iter().all(|job| job.trainers() == "accelerators");
     let who = if alike { "accelerators" } else { "trainers" };

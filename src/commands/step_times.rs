@@ -83,7 +83,7 @@ fn point(steps: &[(f64, f64)]) -> Point {
         (steps.first().map_or(0.0, |step| step.0), steps.last().map_or(0.0, |step| step.0));
     let [low, high] = MOST.map(|share| quantile(&times, share));
     let band = low.zip(high).filter(|_| times.len() > 1).map(|(low, high)| [low, high]);
-    Point { x: (first + last) / 2.0, y: quantile(&times, 0.5), band }
+    Point { x: (first + last) / 2.0, y: quantile(&times, 0.5), band, ..Point::default() }
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
         let found = point(&steps);
         assert_eq!((found.x, found.y), (5.0, Some(25.0)));
         assert_eq!(found.band, Some([1.0, 81.0]));
-        assert_eq!(point(&steps[3..4]), Point { x: 3.0, y: Some(9.0), band: None });
+        assert_eq!(point(&steps[3..4]), Point { x: 3.0, y: Some(9.0), ..Point::default() });
     }
 
     #[test]

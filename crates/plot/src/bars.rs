@@ -1,4 +1,4 @@
-//! Draws a panel of stacked horizontal bars.
+//! Draws a panel of horizontal bars, stacked or with intervals.
 
 use super::axis::Axis;
 use super::layout::Margins;
@@ -7,13 +7,17 @@ use super::lines::{
     LABEL_LINE, TICK, TICK_LINE, frame_and_titles, nothing, tick_text, ticks_below,
 };
 use super::naming::LONGEST_NAME;
-use super::palette::GRID;
-use super::shape::{Frame, Shape, Side, rectangle, segment};
+use super::palette::{GRID, INK};
+use super::shape::{Frame, Shape, Side, segment};
+use super::upright::filled;
 use super::{Bars, PlotError, font};
 
 /// Minimum distance from one bar to the next, and maximum thickness of a bar [px].
 const PITCH: f64 = 26.0;
 const THICK: f64 = 26.0;
+
+/// Half the height of the caps of an interval [px].
+const CAP: f64 = 3.5;
 
 /// A panel of bars whose axis is fixed.
 pub(super) struct BarsDrawing<'a> {
@@ -29,7 +33,8 @@ impl<'a> BarsDrawing<'a> {
     pub(super) fn new(bars: &'a Bars, cell: f64) -> Result<Self, PlotError> {
         let total = |lengths: &[f64]| lengths.iter().filter(|length| length.is_finite()).sum();
         let totals = bars.bars.iter().map(|bar| total(&bar.lengths));
-        let ends: Vec<f64> = totals.chain([0.0]).collect();
+        let bands = bars.bars.iter().flat_map(|bar| bar.band.into_iter().flatten());
+        let ends: Vec<f64> = totals.chain(bands).chain([0.0]).collect();
         if bars.bars.is_empty() {
             return Err(nothing(&bars.x));
         }
@@ -42,7 +47,9 @@ impl<'a> BarsDrawing<'a> {
             colour: part.colour,
             look: Look::Area,
         };
-        let entries = bars.parts.iter().map(entry).collect();
+        // One part needs no name: the axis has it.
+        let named = bars.parts.iter().filter(|_| bars.parts.len() > 1);
+        let entries = named.map(entry).collect();
         let (names, legend) = (names.collect(), Legend { title: String::new(), entries });
         Ok(BarsDrawing { bars, x, names, legend })
     }
@@ -56,9 +63,15 @@ impl<'a> BarsDrawing<'a> {
         Margins {
             left: names.fold(0.0, f64::max) + 8.0,
             top: 6.0,
-            right: self.legend.width().max(20.0),
+            right: self.legend.width().max(self.texts()).max(20.0),
             bottom: TICK_LINE + LABEL_LINE,
         }
+    }
+
+    /// Returns the room for the texts behind the bars [px].
+    fn texts(&self) -> f64 {
+        let texts = self.bars.bars.iter().filter(|bar| !bar.text.is_empty());
+        texts.map(|bar| font::width(&bar.text, TICK, false) + 8.0).fold(0.0, f64::max)
     }
 
     pub(super) fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
@@ -80,7 +93,17 @@ impl<'a> BarsDrawing<'a> {
                 let left = across(sum);
                 sum += length.max(0.0);
                 let right = across(sum);
-                shapes.push(rectangle(Frame { left, top, right, bottom }, part.colour, 1.0));
+                let frame = Frame { left, top, right, bottom };
+                shapes.extend(filled(frame, part.colour, bar.short));
+            }
+            if let Some(ends) = bar.band {
+                let [low, high] = ends.map(across);
+                let cap = |x: f64| segment((x, middle - CAP), (x, middle + CAP), INK, 1.1);
+                shapes.push(segment((low, middle), (high, middle), INK, 1.1));
+                shapes.extend([cap(low), cap(high)]);
+            }
+            if !bar.text.is_empty() {
+                shapes.push(tick_text((frame.right + 6.0, middle), &bar.text, Side::Left));
             }
             shapes.push(tick_text((frame.left - 7.0, middle), name, Side::Right));
         }

@@ -1,14 +1,18 @@
 //! Builds a figure from a recipe and rows of data.
 
 mod checks;
+mod heat;
+mod pareto;
 
 use super::filter::Filter;
 use super::groups::{Groups, check_labels, groups, kind, shown, within};
 use super::lines::dotted;
 use super::recipe::{DrawnAs, LineRecipe, PanelRecipe, Recipe};
-use super::{AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Scale, Series, Style, Table};
+use super::{
+    AxisSpec, Figure, Key, Lines, Mark, Panel, PlotError, Point, Scale, Series, Sign, Style, Table,
+};
 use super::{label_of, unit_of};
-use checks::{check_distributions, check_repeats, ranges};
+use checks::{check_distributions, check_repeats, check_styles, ranges};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use toml::Spanned;
 
@@ -20,7 +24,8 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     let only = [PanelRecipe { y: recipe.y.clone(), ..PanelRecipe::default() }];
     let panels = if recipe.panel.is_empty() { &only[..] } else { &recipe.panel };
     let names = check(recipe, table, panels);
-    let ranges = ranges(recipe, table, panels);
+    let mut ranges = ranges(recipe, table, panels);
+    ranges.extend(check_styles(recipe, panels));
     let drawn = names.and_then(|()| drawn(recipe, table, panels));
     if drawn.is_err() || !ranges.is_empty() {
         return Err(PlotError::all(drawn.err().into_iter().chain(ranges)));
@@ -29,24 +34,35 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     // The positions on the x axis and the names of lines are the same in all panels, as panels share the axis and the legend.
     let (below, groups) = (Below::new(recipe, &table, panels)?, groups(recipe, &table)?);
     let rows = panels.len().div_ceil(recipe.columns.max(1));
+    let is_alone = |panel: &PanelRecipe| {
+        matches!(style_asked(recipe, panel), Some(DrawnAs::Heat | DrawnAs::Pareto))
+    };
+    let is_joined = !panels.iter().any(is_alone);
     let panel = |(index, panel): (usize, &PanelRecipe)| {
         let own = passing(recipe, &table, &panel.filter, "")?;
         let groups = within(&groups, &own);
         check_distributions(recipe, &table, &below, &groups)?;
         check_repeats(recipe, &table, &below, &groups, panel)?;
-        let mut lines = lines(recipe, &table, &below, &groups, panel)?;
+        let axis = (&below.spec, &below.places[..]);
+        let mut lines = match style_asked(recipe, panel) {
+            Some(DrawnAs::Heat) => {
+                return heat::heat(recipe, &table, &groups, panel).map(Panel::Heat);
+            }
+            Some(DrawnAs::Pareto) => pareto::lines(recipe, &table, axis, &groups, panel)?,
+            _ => lines(recipe, &table, &below, &groups, panel)?,
+        };
         lines.marks = marks(recipe, index, panels.len())?;
         // If each panel draws one column, the legend of the first panel is valid for all panels.
         lines.legend_shown = index == 0 || panel.y.len() > 1 || panels[0].y.len() > 1;
-        lines.shares_x = recipe.columns <= 1 && index + 1 < rows;
-        Ok(lines)
+        lines.shares_x = recipe.columns <= 1 && index + 1 < rows && is_joined;
+        Ok(Panel::Lines(lines))
     };
     let mut panels = all(panels.iter().enumerate().map(panel))?;
     share_names(&mut panels);
-    let (title, subtitle) = (recipe.title.clone(), subtitle(recipe, &panels));
-    let panels = panels.into_iter().map(Panel::Lines).collect();
+    let (title, subtitle) = (recipe.title.clone(), recipe.subtitle.clone());
     let (columns, width, panel_height) = (recipe.columns, recipe.width, recipe.height);
-    Ok(Figure { title, subtitle, panels, columns, width, panel_height, ..Figure::default() })
+    let key = key(recipe, &panels);
+    Ok(Figure { title, subtitle, key, panels, columns, width, panel_height, ..Figure::default() })
 }
 
 /// Returns all results if none is an error; otherwise returns all errors.
@@ -65,6 +81,7 @@ fn all<T>(results: impl Iterator<Item = Result<T, PlotError>>) -> Result<Vec<T>,
 fn check(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Result<(), PlotError> {
     let filters = panels.iter().map(|panel| &panel.filter).chain([&recipe.filter]);
     let named = filters.flat_map(BTreeMap::keys).chain(&recipe.group).chain([&recipe.x]);
+    let named = named.chain(&recipe.names);
     let named = named.map(|name| find(recipe, table, name).map(drop));
     let drawn = panels.iter().flat_map(|panel| &panel.y);
     let drawn = drawn.map(|column| find(recipe, table, column).map(drop));
@@ -124,9 +141,14 @@ pub(super) const MOST_NAMED: usize = 50;
 
 /// Gives series of the same name the same colour in all panels. Adds to the first panel's legend the series that only panels
 /// without a legend draw.
-fn share_names(panels: &mut [Lines]) {
+fn share_names(panels: &mut [Panel]) {
     let mut names: Vec<String> = Vec::new();
-    let of_own = |series: &&mut Series| series.style != Style::Hollow;
+    let lines = panels.iter_mut().filter_map(|panel| match panel {
+        Panel::Lines(lines) => Some(lines),
+        Panel::Bars(_) | Panel::Heat(_) => None,
+    });
+    let mut panels: Vec<&mut Lines> = lines.collect();
+    let of_own = |series: &&mut Series| series.style != Style::Front;
     for series in panels.iter_mut().flat_map(|lines| &mut lines.series).filter(of_own) {
         let known = names.iter().position(|name| *name == series.name);
         series.index = known.unwrap_or(names.len());
@@ -134,10 +156,10 @@ fn share_names(panels: &mut [Lines]) {
             names.push(series.name.clone());
         }
     }
-    let [first, others @ ..] = panels else { return };
+    let [first, others @ ..] = &mut panels[..] else { return };
     for series in others.iter().filter(|of| !of.legend_shown).flat_map(|lines| &lines.series) {
         let known = first.series.iter().any(|of| of.name == series.name);
-        if !known && series.style != Style::Hollow {
+        if !known && series.style != Style::Front {
             let line = series.style == Style::Auto && !dotted(series);
             let style = if line { Style::Line } else { series.style };
             first.series.push(Series { points: Vec::new(), style, ..series.clone() });
@@ -200,7 +222,7 @@ fn style(
         (Some(DrawnAs::Bars), Scale::Linear) => Ok(Style::Bars),
         (Some(DrawnAs::Lines), _) => Ok(Style::Auto),
         (Some(DrawnAs::Steps), _) => Ok(Style::Steps),
-        (Some(DrawnAs::Points), _) => Ok(Style::Points),
+        (Some(DrawnAs::Points | DrawnAs::Heat | DrawnAs::Pareto), _) => Ok(Style::Points),
         (None, Scale::Linear) if named => Ok(Style::Bars),
         (None, Scale::Log) if named => Ok(Style::Points),
         (None, _) => Ok(Style::Auto),
@@ -229,7 +251,6 @@ fn lines(
     let scale = panel.y_scale.unwrap_or(recipe.y_scale);
     let style = style(recipe, panel, below, scale)?;
     let columns = all(panel.y.iter().map(|column| points(recipe, table, below, column)))?;
-    let (mut short, bare) = (Vec::new(), |point: Point| Point { band: None, ..point });
     for (column, points_of) in panel.y.iter().zip(columns) {
         for (group, rows) in groups {
             let label = name_of(column.get_ref(), panel);
@@ -240,28 +261,32 @@ fn lines(
             };
             let mut points: Vec<Point> = rows.iter().filter_map(|row| points_of[*row]).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            let of_short = rows.iter().filter(|row| is_short(table, **row));
-            short.extend(of_short.filter_map(|row| points_of[*row]).map(bare));
             series.push(Series { name, points, style, ..Series::default() });
         }
     }
-    let hollow = Series { points: short, style: Style::Hollow, ..Series::default() };
-    series.extend((!hollow.points.is_empty()).then_some(hollow));
+    let (y, legend) = (y_axis(recipe, panel), legend(recipe));
+    let (x, categories) = (below.spec.clone(), below.categories.clone());
+    let (marks, labels, legend_shown, shares_x) = (Vec::new(), Vec::new(), true, false);
+    Ok(Lines { x, y, series, marks, labels, legend, legend_shown, categories, shares_x })
+}
+
+/// Returns the y axis of a panel.
+fn y_axis(recipe: &Recipe, panel: &PanelRecipe) -> AxisSpec {
     let first = panel.y.first().map_or("", |column| column.get_ref());
     let label = panel.y_label.clone().or_else(|| recipe.y_label.clone());
-    let range = panel.y_range.as_ref().or(recipe.y_range.as_ref());
-    let y = AxisSpec {
+    AxisSpec {
         label: label.unwrap_or_else(|| label_of(first)),
         unit: panel.y_unit.or(recipe.y_unit).unwrap_or(unit_of(first)),
-        scale,
-        range: ends(range),
+        scale: panel.y_scale.unwrap_or(recipe.y_scale),
+        range: ends(panel.y_range.as_ref().or(recipe.y_range.as_ref())),
         place: panel.y.first().map_or_else(String::new, |column| recipe.place(column.span())),
-    };
+    }
+}
+
+/// Returns the title of the legend.
+fn legend(recipe: &Recipe) -> String {
     let group = recipe.group.as_ref().map(|group| label_of(group.get_ref()));
-    let legend = recipe.group_label.clone().or(group).unwrap_or_default();
-    let (x, categories) = (below.spec.clone(), below.categories.clone());
-    let (marks, legend_shown, shares_x) = (Vec::new(), true, false);
-    Ok(Lines { x, y, series, marks, legend, legend_shown, categories, shares_x })
+    recipe.group_label.clone().or(group).unwrap_or_default()
 }
 
 /// Column in which sweeps say why a run was too short to show the long run; empty for a run that was long enough.
@@ -271,13 +296,48 @@ fn is_short(table: &Table, row: usize) -> bool {
     table.find(SHORT).is_some_and(|column| !table.text(row, column).trim().is_empty())
 }
 
-/// Returns the subtitle of a figure: the recipe's, and what hollow dots are if there are any.
-fn subtitle(recipe: &Recipe, panels: &[Lines]) -> String {
-    let hollow = |series: &Series| series.style == Style::Hollow;
-    let note = panels.iter().flat_map(|lines| &lines.series).any(hollow);
-    let note = note.then_some("Hollow dots: runs too short to show the long run");
-    let parts = [Some(recipe.subtitle.as_str()).filter(|text| !text.is_empty()), note];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(". ")
+/// What the signs of runs that were too short mean.
+const SHORT_TEXT: &str = "run too short to show the long run";
+/// What intervals are, unless the recipe says otherwise.
+const INTERVAL: &str = "95 % interval";
+
+/// Returns the key of a figure: each sign that is drawn, once.
+fn key(recipe: &Recipe, panels: &[Panel]) -> Vec<Key> {
+    let mut key: Vec<Key> = Vec::new();
+    for panel in panels {
+        let own = match panel {
+            Panel::Lines(lines) => {
+                lines.series.iter().flat_map(|series| signs(recipe, series)).collect()
+            }
+            Panel::Heat(heat) => heat::key(heat),
+            Panel::Bars(_) => Vec::new(),
+        };
+        for one in own {
+            if !key.contains(&one) {
+                key.push(one);
+            }
+        }
+    }
+    key
+}
+
+/// Returns the signs of a series.
+fn signs(recipe: &Recipe, series: &Series) -> Vec<Key> {
+    if series.style == Style::Front {
+        return if series.points.is_empty() { Vec::new() } else { vec![pareto::key()] };
+    }
+    let [band, short] = match series.style {
+        Style::Bars => [Sign::Whisker, Sign::Pale],
+        Style::Points | Style::Dots => [Sign::Whisker, Sign::Hollow],
+        Style::Auto | Style::Line | Style::Steps | Style::Front => [Sign::Band, Sign::Hollow],
+    };
+    let drawn = || series.points.iter().filter(|point| point.y.is_some());
+    let interval = recipe.interval.as_ref().map_or(INTERVAL, |text| text.get_ref());
+    let bands = drawn().any(|point| point.band.is_some());
+    let bands = bands.then(|| Key { sign: band, text: interval.to_owned() });
+    let shorts = drawn().any(|point| point.short);
+    let shorts = shorts.then(|| Key { sign: short, text: SHORT_TEXT.to_owned() });
+    bands.into_iter().chain(shorts).collect()
 }
 
 /// Returns a column's name in the legend. If all columns of the panel are stalls, the name is only the cause.
@@ -299,29 +359,49 @@ fn points(
     below: &Below,
     column: &Spanned<String>,
 ) -> Result<Vec<Option<Point>>, PlotError> {
-    let values = |name: &Spanned<String>| {
-        let index = find(recipe, table, name)?;
-        table.numbers(index).map(|(values, _)| values).ok_or_else(|| {
-            let named = name.get_ref();
-            let what = format!(
-                "the column \"{named}\" does not hold numbers; draw one that does, or write it as `group`"
-            );
-            recipe.problem(name.span(), &what)
-        })
-    };
-    let ys = values(column)?;
-    let end = |suffix: &&str| {
-        values(&Spanned::new(column.span(), format!("{}{suffix}", column.get_ref())))
-    };
-    let ends = if recipe.band { &["_lo", "_hi"][..] } else { &[] };
-    let mut ends = all(ends.iter().map(end))?.into_iter();
-    let (lows, highs) = (ends.next(), ends.next());
+    let ys = numbers(recipe, table, column)?;
+    let bands = bands(recipe, table, column)?;
     let point = |row: usize| {
-        let at = |ends: &Option<Vec<Option<f64>>>| ends.as_ref().and_then(|ends| ends[row]);
-        let band = at(&lows).zip(at(&highs)).map(|(low, high)| [low, high]);
-        Some(Point { x: below.places[row]?, y: ys[row], band })
+        let short = is_short(table, row);
+        Some(Point { x: below.places[row]?, y: ys[row], band: bands(row), short })
     };
     Ok((0..table.len()).map(point).collect())
+}
+
+/// Returns the values of a column.
+fn numbers(
+    recipe: &Recipe,
+    table: &Table,
+    name: &Spanned<String>,
+) -> Result<Vec<Option<f64>>, PlotError> {
+    let index = find(recipe, table, name)?;
+    table.numbers(index).map(|(values, _)| values).ok_or_else(|| {
+        let named = name.get_ref();
+        let what = format!(
+            "the column \"{named}\" does not hold numbers; draw one that does, or write it as `group`"
+        );
+        recipe.problem(name.span(), &what)
+    })
+}
+
+/// Returns the interval of each row for one column: that between the columns with `_lo` and `_hi` appended, if the recipe asks for
+/// intervals.
+fn bands(
+    recipe: &Recipe,
+    table: &Table,
+    column: &Spanned<String>,
+) -> Result<impl Fn(usize) -> Option<[f64; 2]>, PlotError> {
+    let end = |suffix: &&str| {
+        let name = format!("{}{suffix}", column.get_ref());
+        numbers(recipe, table, &Spanned::new(column.span(), name))
+    };
+    let ends = if recipe.has_bands() { &["_lo", "_hi"][..] } else { &[] };
+    let mut ends = all(ends.iter().map(end))?.into_iter();
+    let (lows, highs) = (ends.next(), ends.next());
+    Ok(move |row: usize| {
+        let at = |ends: &Option<Vec<Option<f64>>>| ends.as_ref().and_then(|ends| ends[row]);
+        at(&lows).zip(at(&highs)).map(|(low, high)| [low, high])
+    })
 }
 
 /// Returns the reference lines of a panel.

@@ -173,7 +173,7 @@ mod tests {
         let point = |(place, height): (usize, f64)| Point {
             x: (place as f64) / 2.0,
             y: Some(height),
-            band: None,
+            ..Point::default()
         };
         let series = |(index, [middle, end]): (usize, &[f64; 2])| Series {
             name: format!("curve {index}"),
@@ -186,6 +186,7 @@ mod tests {
             y: AxisSpec::default(),
             series: heights.iter().enumerate().map(series).collect(),
             marks: Vec::new(),
+            labels: Vec::new(),
             legend: String::new(),
             legend_shown: true,
             categories: Vec::new(),

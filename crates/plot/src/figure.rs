@@ -10,6 +10,8 @@ pub struct Figure {
     pub title: String,
     /// Subtitle, or empty.
     pub subtitle: String,
+    /// What signs in the figure mean, in a line below the titles.
+    pub key: Vec<Key>,
     /// Panels in reading order.
     pub panels: Vec<Panel>,
     /// Number of panels side by side; at least 1.
@@ -20,6 +22,34 @@ pub struct Figure {
     pub panel_height: u32,
     /// Colour theme.
     pub theme: Theme,
+}
+
+/// A sign with its meaning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    /// The sign.
+    pub sign: Sign,
+    /// What it means, in words.
+    pub text: String,
+}
+
+/// A way of drawing that needs an explanation in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// A dot with a hole.
+    Hollow,
+    /// A pale bar with an outline.
+    Pale,
+    /// A cell of a heat map whose colour is only a border.
+    Outlined,
+    /// A hatched cell.
+    Hatched,
+    /// A shaded area around a curve.
+    Band,
+    /// A thin line with caps at both ends.
+    Whisker,
+    /// The front of a scatter.
+    Front,
 }
 
 /// A part of a figure with its own axes.
@@ -44,6 +74,8 @@ pub struct Lines {
     pub series: Vec<Series>,
     /// Reference lines.
     pub marks: Vec<Mark>,
+    /// Names beside points, as far as there is room.
+    pub labels: Vec<Label>,
     /// Title of the legend (what distinguishes the curves), or empty.
     pub legend: String,
     /// Whether this panel shows the legend; false if another panel shows the same legend.
@@ -67,6 +99,17 @@ pub struct AxisSpec {
     pub range: [Option<f64>; 2],
     /// Where the recipe requests the axis, for messages: file with line and column, or empty.
     pub place: String,
+}
+
+/// A name beside a point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Label {
+    /// Position of the point on the x axis.
+    pub x: f64,
+    /// Position of the point on the y axis.
+    pub y: f64,
+    /// The name.
+    pub text: String,
 }
 
 /// A curve.
@@ -99,16 +142,16 @@ pub enum Style {
     Bars,
     /// Dots that belong to another curve, and so have no entry in the legend.
     Dots,
-    /// Hollow dots over points of another curve that are not to be trusted.
-    Hollow,
+    /// Steps without dots, in the colour of text, that have no entry in the legend: a front through points of other curves.
+    Front,
 }
 
 impl Style {
     /// Returns whether a line connects the points.
     pub(super) fn joins(self) -> bool {
         match self {
-            Style::Auto | Style::Line | Style::Steps => true,
-            Style::Points | Style::Bars | Style::Dots | Style::Hollow => false,
+            Style::Auto | Style::Line | Style::Steps | Style::Front => true,
+            Style::Points | Style::Bars | Style::Dots => false,
         }
     }
 }
@@ -122,6 +165,8 @@ pub struct Point {
     pub y: Option<f64>,
     /// Ends of the value's interval.
     pub band: Option<[f64; 2]>,
+    /// Whether the run was too short to show the long run: the dot is hollow, and the bar pale.
+    pub short: bool,
 }
 
 /// A reference line across a panel.
@@ -136,18 +181,33 @@ pub struct Mark {
 }
 
 /// A heat map: a table whose cells are the darker, the larger their values are.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Heat {
     /// Names of the rows from top to bottom.
     pub rows: Vec<String>,
     /// Names of the columns from left to right.
     pub columns: Vec<String>,
-    /// For each row, the value of each column and its text; `None` leaves a gap.
-    pub cells: Vec<Vec<Option<(f64, String)>>>,
-    /// Values of the faintest and of the darkest colour.
+    /// For each row, the cell of each column; `None` leaves a gap, which is hatched if there is a colour bar.
+    pub cells: Vec<Vec<Option<Cell>>>,
+    /// Values of the faintest and of the darkest colour, without a colour bar.
     pub range: [f64; 2],
     /// Label below the columns.
     pub label: String,
+    /// Label above the names of the rows, or empty.
+    pub row_label: String,
+    /// Axis of the colours, drawn as a bar above the cells (default: no bar).
+    pub bar: Option<AxisSpec>,
+}
+
+/// A cell of a heat map.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Cell {
+    /// Value, which determines the colour.
+    pub value: f64,
+    /// The value as text, shown if it fits.
+    pub text: String,
+    /// Whether the run was too short to show the long run: only the border has the colour.
+    pub short: bool,
 }
 
 /// Stacked horizontal bars.
@@ -171,10 +231,16 @@ pub struct BarPart {
 }
 
 /// A bar.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bar {
     /// Name at its left.
     pub name: String,
     /// Length of each part, in the order of `parts`.
     pub lengths: Vec<f64>,
+    /// Ends of the interval of the whole length, drawn as a whisker.
+    pub band: Option<[f64; 2]>,
+    /// Text behind the bar, or empty.
+    pub text: String,
+    /// Whether the run was too short to show the long run: the bar is pale.
+    pub short: bool,
 }

@@ -51,7 +51,7 @@ pub(super) fn shown(recipe: &Recipe, names: &[&str]) -> Vec<String> {
 }
 
 /// Returns the label that the recipe gives to a value, found by the value's text or its kind.
-fn called<'r>(recipe: &'r Recipe, name: &str) -> Option<&'r str> {
+pub(super) fn called<'r>(recipe: &'r Recipe, name: &str) -> Option<&'r str> {
     let find = |wanted: &str| {
         let found = recipe.labels.iter().find(|(of, _)| plain(of.get_ref()) == plain(wanted));
         found.map(|(_, label)| label.as_str())

@@ -2,6 +2,7 @@
 
 use super::bars::BarsDrawing;
 use super::heat::HeatDrawing;
+use super::key;
 use super::lines::LinesDrawing;
 use super::naming::name_curves;
 use super::palette::{GREY, INK, PAPER};
@@ -22,6 +23,8 @@ const TITLE_LINE: f64 = 30.0;
 /// Size of the subtitle's text, and height of its line [px].
 const SUBTITLE: f64 = 12.0;
 const SUBTITLE_LINE: f64 = 18.0;
+/// Distance from the key to the panels [px].
+const KEY_GAP: f64 = 4.0;
 /// Maximum width and height of a figure [px].
 const LARGEST: f64 = 4000.0;
 
@@ -46,6 +49,8 @@ pub(super) struct Margins {
 enum Drawing<'a> {
     Lines(LinesDrawing<'a>),
     Bars(BarsDrawing<'a>),
+    /// Bars that take the whole width of a figure with several columns.
+    Wide(BarsDrawing<'a>),
     Heat(HeatDrawing<'a>),
 }
 
@@ -53,7 +58,7 @@ impl Drawing<'_> {
     fn margins(&self) -> Margins {
         match self {
             Drawing::Lines(lines) => lines.margins(),
-            Drawing::Bars(bars) => bars.margins(),
+            Drawing::Bars(bars) | Drawing::Wide(bars) => bars.margins(),
             Drawing::Heat(heat) => heat.margins(),
         }
     }
@@ -61,7 +66,7 @@ impl Drawing<'_> {
     fn height(&self) -> f64 {
         match self {
             Drawing::Lines(lines) => lines.height(),
-            Drawing::Bars(bars) => bars.height(),
+            Drawing::Bars(bars) | Drawing::Wide(bars) => bars.height(),
             Drawing::Heat(heat) => heat.height(),
         }
     }
@@ -69,7 +74,7 @@ impl Drawing<'_> {
     fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
         match self {
             Drawing::Lines(lines) => lines.draw(frame, shapes),
-            Drawing::Bars(bars) => bars.draw(frame, shapes),
+            Drawing::Bars(bars) | Drawing::Wide(bars) => bars.draw(frame, shapes),
             Drawing::Heat(heat) => heat.draw(frame, shapes),
         }
     }
@@ -92,6 +97,9 @@ pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
     let line = |text: &str, height: f64| if text.is_empty() { 0.0 } else { height };
     let titles = line(&figure.title, TITLE_LINE);
     let mut top = BORDER + titles + line(&figure.subtitle, SUBTITLE_LINE);
+    let key = key::Lines::new(&figure.key, f64::from(width) - 2.0 * BORDER);
+    key.draw((BORDER, top), &mut shapes);
+    top += if figure.key.is_empty() { 0.0 } else { key.height() + KEY_GAP };
     for row in drawings.chunks(columns) {
         top += draw_row(row, &drawings, columns, cell, top, &mut shapes);
     }
@@ -114,7 +122,12 @@ pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
 fn drawings<'a>(figure: &'a Figure, cell: f64) -> Result<Vec<Drawing<'a>>, PlotError> {
     let usual = f64::from(HEIGHT[usize::from(figure.panels.len() > 1)]);
     let height = if figure.panel_height > 0 { f64::from(figure.panel_height) } else { usual };
+    let columns = figure.columns.clamp(1, figure.panels.len().max(1));
+    let whole = columns as f64 * (cell + GUTTER) - GUTTER;
     let prepare = |(index, panel): (usize, &'a Panel)| match panel {
+        Panel::Bars(bars) if spans(&figure.panels, index, columns) => {
+            BarsDrawing::new(bars, whole).map(Drawing::Wide)
+        }
         Panel::Lines(lines) => {
             let xs = shared_places(&figure.panels, index);
             LinesDrawing::new(lines, &xs, cell, height).map(Drawing::Lines)
@@ -126,15 +139,24 @@ fn drawings<'a>(figure: &'a Figure, cell: f64) -> Result<Vec<Drawing<'a>>, PlotE
         figure.panels.iter().enumerate().map(prepare).collect::<Result<_, _>>()?;
     let lines = drawings.iter_mut().filter_map(|drawing| match drawing {
         Drawing::Lines(lines) => Some(lines),
-        Drawing::Bars(_) | Drawing::Heat(_) => None,
+        Drawing::Bars(_) | Drawing::Wide(_) | Drawing::Heat(_) => None,
     });
     name_curves(&mut lines.collect::<Vec<_>>(), cell);
     let margins = |drawing: &Drawing<'_>| drawing.margins().left + drawing.margins().right;
-    if drawings.iter().map(margins).fold(0.0, f64::max) + 60.0 > cell {
+    let narrow = |drawing: &Drawing<'_>| {
+        let room = if matches!(drawing, Drawing::Wide(_)) { whole } else { cell };
+        margins(drawing) + 60.0 > room
+    };
+    if drawings.iter().any(narrow) {
         let why = "labels and legend leave no room for the data; write a larger `width` or shorter labels";
         return Err(PlotError::NoData(why.into()));
     }
     Ok(drawings)
+}
+
+/// Returns whether a panel of bars takes the whole width: the only one of the last row, with several columns.
+fn spans(panels: &[Panel], index: usize, columns: usize) -> bool {
+    columns > 1 && index + 1 == panels.len() && index.is_multiple_of(columns)
 }
 
 /// Returns the positions on the x axis of all visible points in the panels that share their x axis with this panel.
@@ -171,12 +193,15 @@ fn draw_row(
     let height = row.iter().map(Drawing::height).fold(0.0, f64::max);
     for (column, drawing) in row.iter().enumerate() {
         // The frames of panels above each other are aligned.
-        let stacked: Vec<_> = all.iter().skip(column).step_by(columns).collect();
+        let is_wide = matches!(drawing, Drawing::Wide(_));
+        let alike = |other: &&Drawing<'_>| matches!(other, Drawing::Wide(_)) == is_wide;
+        let stacked: Vec<_> = all.iter().skip(column).step_by(columns).filter(alike).collect();
         let left = BORDER + column as f64 * (cell + GUTTER);
+        let width = if is_wide { columns as f64 * (cell + GUTTER) - GUTTER } else { cell };
         let frame = Frame {
             left: left + largest(|margins| margins.left, &stacked),
             top: top + head,
-            right: left + cell - largest(|margins| margins.right, &stacked),
+            right: left + width - largest(|margins| margins.right, &stacked),
             bottom: top + head + height,
         };
         drawing.draw(&frame, shapes);

@@ -24,6 +24,8 @@ mod filter;
 mod font;
 mod groups;
 mod heat;
+mod key;
+mod labels;
 mod layout;
 mod legend;
 mod lines;
@@ -41,7 +43,8 @@ mod upright;
 pub use axis::Scale;
 pub use build::build;
 pub use figure::{
-    AxisSpec, Bar, BarPart, Bars, Figure, Heat, Lines, Mark, Panel, Point, Series, Style,
+    AxisSpec, Bar, BarPart, Bars, Cell, Figure, Heat, Key, Label, Lines, Mark, Panel, Point,
+    Series, Sign, Style,
 };
 pub use name::{label_of, unit_of};
 pub use palette::{Colour, Theme, colour};

@@ -5,7 +5,7 @@ use super::clip;
 use super::direct::Direct;
 use super::layout::Margins;
 use super::legend::Legend;
-use super::palette::{FINE_GRID, GREY, GRID, INK, PAPER, colour, dash};
+use super::palette::{Colour, FINE_GRID, GREY, GRID, INK, PAPER, colour, dash};
 use super::shape::{Frame, Place, Shape, Side, Text, dashes, segment};
 use super::{AxisSpec, Lines, PlotError, Point, Scale, Series, Style, font};
 
@@ -103,6 +103,7 @@ impl<'a> LinesDrawing<'a> {
         for series in &self.lines.series {
             self.curve(series, frame, shapes);
         }
+        shapes.extend(self.point_labels(frame));
         shapes.extend(
             self.lines.marks.iter().filter_map(|mark| self.mark_label(mark, frame)).flatten(),
         );
@@ -150,7 +151,8 @@ impl<'a> LinesDrawing<'a> {
         fine.chain(main).chain(zero).collect()
     }
 
-    /// Returns the interval around a curve as areas, one for each run of points that have an interval.
+    /// Returns the interval around a curve as areas, one for each run of points that have an interval; for points without a line,
+    /// as whiskers.
     fn band(&self, series: &Series, frame: &Frame) -> Vec<Shape> {
         let ends = |point: &Point| {
             let [low, high] = point.band.filter(|_| point.y.is_some())?;
@@ -160,6 +162,16 @@ impl<'a> LinesDrawing<'a> {
             Some((x, low, self.down(high, frame)?))
         };
         let ends: Vec<_> = series.points.iter().map(ends).collect();
+        if series.style == Style::Bars {
+            // They have whiskers of their own.
+            return Vec::new();
+        }
+        if series.style == Style::Points {
+            let whisker = |(x, low, high): &(f64, f64, f64)| {
+                whisker(frame, (*x, CAP), [*low, *high], colour(series.index))
+            };
+            return ends.iter().flatten().flat_map(whisker).collect();
+        }
         let area = |run: &[Option<(f64, f64, f64)>]| {
             let upper = run.iter().flatten().map(|(x, _, high)| (*x, *high));
             let lower = run.iter().flatten().rev().map(|(x, low, _)| (*x, *low));
@@ -181,10 +193,12 @@ impl<'a> LinesDrawing<'a> {
             return;
         }
         let places = self.places(series, frame);
-        let colour = colour(series.index);
+        let front = series.style == Style::Front;
+        let colour = if front { INK } else { colour(series.index) };
         for run in places.split(Option::is_none).filter(|_| series.style.joins()) {
             let run: Vec<Place> = run.iter().flatten().copied().collect();
-            let run = if series.style == Style::Steps { stairs(&run) } else { run };
+            let stepped = matches!(series.style, Style::Steps | Style::Front);
+            let run = if stepped { stairs(&run) } else { run };
             for path in clip::path(&run, frame) {
                 let paths = match dash(series.index) {
                     Some(dash) => dashes(&path, dash),
@@ -193,17 +207,18 @@ impl<'a> LinesDrawing<'a> {
                 shapes.extend(paths.into_iter().map(|path| Shape::Line {
                     path,
                     colour,
-                    width: 1.8,
+                    width: if front { 1.1 } else { 1.8 },
                 }));
             }
         }
-        if dotted(series) {
-            let inside = places.into_iter().flatten().filter(|at| clip::holds(frame, *at));
-            for at in inside {
-                let hollow = series.style == Style::Hollow;
-                let [rim, heart] = if hollow { [INK, PAPER] } else { [PAPER, colour] };
-                shapes.push(Shape::Dot { at, radius: 3.8, colour: rim });
-                shapes.push(Shape::Dot { at, radius: 2.8, colour: heart });
+        // Points of runs that were too short are marked on curves without dots, too.
+        let is_dotted = dotted(series);
+        for (point, at) in series.points.iter().zip(places) {
+            let at = at.filter(|at| (is_dotted || point.short) && clip::holds(frame, *at));
+            let Some(at) = at else { continue };
+            match point.short {
+                true => shapes.extend(hollow(at, colour)),
+                false => shapes.extend(dot(at, colour)),
             }
         }
     }
@@ -287,6 +302,33 @@ pub(super) fn frame_and_titles(
     }
 }
 
+/// Half the width of the caps of a point's whisker [px].
+const CAP: f64 = 3.0;
+
+/// Returns a line between two heights with a cap at each end that is in the frame; `cap` is half a cap's width [px].
+pub(super) fn whisker(
+    frame: &Frame,
+    (x, cap): (f64, f64),
+    ends: [f64; 2],
+    colour: Colour,
+) -> Vec<Shape> {
+    let inside = ends.map(|y| y.clamp(frame.top, frame.bottom));
+    let line = |from, to| segment(from, to, colour, 1.1);
+    let caps = ends.into_iter().filter(|y| clip::holds(frame, (x, *y)));
+    let caps = caps.map(|y| line((x - cap, y), (x + cap, y)));
+    std::iter::once(line((x, inside[0]), (x, inside[1]))).chain(caps).collect()
+}
+
+/// Returns the dot of a point.
+fn dot(at: Place, colour: Colour) -> [Shape; 2] {
+    [Shape::Dot { at, radius: 3.8, colour: PAPER }, Shape::Dot { at, radius: 2.8, colour }]
+}
+
+/// Returns the dot of a run that was too short.
+pub(super) fn hollow(at: Place, colour: Colour) -> [Shape; 2] {
+    [Shape::Dot { at, radius: 3.8, colour }, Shape::Dot { at, radius: 2.2, colour: PAPER }]
+}
+
 /// Returns a path that goes to each position first horizontally and then vertically.
 fn stairs(run: &[Place]) -> Vec<Place> {
     let corner = |pair: &[Place]| [(pair[1].0, pair[0].1), pair[1]];
@@ -297,8 +339,8 @@ fn stairs(run: &[Place]) -> Vec<Place> {
 pub(super) fn dotted(series: &Series) -> bool {
     match series.style {
         Style::Auto => series.points.len() <= DOTTED,
-        Style::Line | Style::Steps | Style::Bars => false,
-        Style::Points | Style::Dots | Style::Hollow => true,
+        Style::Line | Style::Steps | Style::Bars | Style::Front => false,
+        Style::Points | Style::Dots => true,
     }
 }
 
@@ -324,7 +366,7 @@ mod tests {
     use crate::{Figure, Panel, svg};
 
     fn lines(values: &[f64], categories: &[&str]) -> Lines {
-        let point = |(x, y): (usize, &f64)| Point { x: x as f64, y: Some(*y), band: None };
+        let point = |(x, y): (usize, &f64)| Point { x: x as f64, y: Some(*y), ..Point::default() };
         let style = if categories.is_empty() { Style::Auto } else { Style::Bars };
         let points = values.iter().enumerate().map(point).collect();
         Lines {
@@ -332,6 +374,7 @@ mod tests {
             y: AxisSpec::default(),
             series: vec![Series { points, style, ..Series::default() }],
             marks: Vec::new(),
+            labels: Vec::new(),
             legend: String::new(),
             legend_shown: true,
             categories: categories.iter().map(|name| (*name).to_owned()).collect(),

@@ -49,7 +49,7 @@ fn nearest(alike: &[&mut LinesDrawing<'_>], width: f64, room: f64) -> Option<(us
 
 /// Returns the curves that have names.
 fn named(lines: &Lines) -> impl Iterator<Item = &Series> {
-    lines.series.iter().filter(|series| !matches!(series.style, Style::Dots | Style::Hollow))
+    lines.series.iter().filter(|series| !matches!(series.style, Style::Dots | Style::Front))
 }
 
 /// Returns the legend, with names of at most `room` px.
@@ -64,7 +64,7 @@ fn legend(lines: &Lines, room: f64) -> Legend {
             | Style::Steps
             | Style::Points
             | Style::Dots
-            | Style::Hollow => Look::Line {
+            | Style::Front => Look::Line {
                 line: series.style.joins(),
                 dash: dash(series.index),
                 dots: dotted(series),

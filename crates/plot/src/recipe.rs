@@ -69,9 +69,24 @@ pub struct Recipe {
     /// How values are drawn (default: "bars" if the values of `x` are names, otherwise "lines").
     #[schemars(with = "Option<DrawnAs>")]
     pub style: Option<Spanned<DrawnAs>>,
-    /// Whether to shade the intervals between the columns with `_lo` and `_hi` appended to their names (default: false).
+    /// Whether to draw the intervals between the columns with `_lo` and `_hi` appended to their names: shaded around lines, as thin
+    /// lines at bars and points (default: false).
     #[serde(default)]
-    pub band: bool,
+    #[schemars(with = "bool")]
+    pub band: Option<Spanned<bool>>,
+    /// What the intervals of `band` are, in words for the figure's key (default: "95 % interval").
+    #[schemars(with = "Option<String>")]
+    pub interval: Option<Spanned<String>>,
+    /// Which values of `x` are better, with the style "pareto" (default: as for the column in reports).
+    #[schemars(with = "Option<Direction>")]
+    pub x_better: Option<Spanned<Direction>>,
+    /// Which values of `y` are better, with the style "pareto" (default: as for the column in reports).
+    #[schemars(with = "Option<Direction>")]
+    pub y_better: Option<Spanned<Direction>>,
+    /// Columns whose values name the dots on the front, with the style "pareto" (default: `group` or, without it, all swept keys).
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub names: Vec<Spanned<String>>,
     /// Which rows to draw: columns, each with the value or the list of values that it may have (default: all rows).
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, AcceptedValues>")]
@@ -104,6 +119,10 @@ pub struct Data {
     /// Keys to remove from the scenario before the changes of `set`, as `--unset` does (default: none).
     #[serde(default)]
     unset: Vec<String>,
+    /// Keys with lists of values that are swept, too, or in place of those that the scenario's sweep has for the key, as `--vary` of
+    /// `sweep` does (default: none).
+    #[serde(default)]
+    vary: Vec<String>,
     /// Whether to run the scenario once and draw it over time, instead of running its sweep (default: false).
     #[serde(default)]
     series: bool,
@@ -112,6 +131,13 @@ pub struct Data {
     points: Option<NonZeroUsize>,
     /// Quantity whose distribution to draw, at each point of the sweep (default: none).
     distribution: Option<Distribution>,
+}
+
+impl Data {
+    /// Whether nothing here changes a scenario.
+    fn changes_nothing(&self) -> bool {
+        self.set.is_empty() && self.unset.is_empty() && self.vary.is_empty()
+    }
 }
 
 /// How the values of a column are drawn.
@@ -126,6 +152,20 @@ pub enum DrawnAs {
     Points,
     /// Vertical bars from zero, one group for each value of `x`.
     Bars,
+    /// A heat map: a cell for each value of `x` (across) and of `group` (down), the darker, the larger its value.
+    Heat,
+    /// Dots with the front of those that no other one beats in both `x` and `y`; the dots on the front have names.
+    Pareto,
+}
+
+/// Which values of an axis are better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Smaller values are better.
+    Lower,
+    /// Larger values are better.
+    Higher,
 }
 
 /// A quantity whose distribution can be drawn. Rows have a column of this name with its values, and a column `share` with the
@@ -153,6 +193,8 @@ pub enum DataSource<'a> {
         set: &'a [String],
         /// Keys to remove before these changes.
         unset: &'a [String],
+        /// Keys with lists of values to sweep, as `--vary` reads them.
+        vary: &'a [String],
         /// Kind of rows to make from the scenario.
         rows: Rows,
     },
@@ -251,18 +293,24 @@ impl Recipe {
             _ => None,
         };
         match (&data.csv, &data.scenario, rows) {
-            (Some(path), None, Some(Rows::Sweep)) if data.set.is_empty() && data.unset.is_empty() => {
+            (Some(path), None, Some(Rows::Sweep)) if data.changes_nothing() => {
                 Ok(Some(DataSource::Csv(path)))
             }
-            (None, Some(path), Some(rows)) => {
-                Ok(Some(DataSource::Scenario { path, set: &data.set, unset: &data.unset, rows }))
+            (None, Some(path), Some(rows)) if !(data.series && !data.vary.is_empty()) => {
+                let (set, unset, vary) = (&data.set, &data.unset, &data.vary);
+                Ok(Some(DataSource::Scenario { path, set, unset, vary, rows }))
             }
             _ => Err(self.problem(
                 0..0,
-                "[data] needs either `csv`, or `scenario`, optionally with `set` or `unset` and with either `series` (and `points`) or \
-                 `distribution`",
+                "[data] needs either `csv`, or `scenario`, optionally with `set` or `unset`, and with either `series` (and `points`), or \
+                 `vary` or `distribution`",
             )),
         }
+    }
+
+    /// Returns whether intervals are drawn.
+    pub(super) fn has_bands(&self) -> bool {
+        self.band.as_ref().is_some_and(|band| *band.get_ref())
     }
 
     /// Returns whether each line is a distribution, which has one value at each position on the x axis.

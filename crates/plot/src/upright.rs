@@ -1,15 +1,26 @@
 //! Draws vertical bars, one group for each named position on the x axis.
 
-use super::clip;
-use super::lines::{LinesDrawing, TICK};
-use super::palette::{INK, colour};
-use super::shape::{Frame, Shape, Side, Text, rectangle, segment};
+use super::lines::{LinesDrawing, TICK, whisker};
+use super::palette::{Colour, INK, colour};
+use super::shape::{Frame, Shape, Side, Text, rectangle};
 use super::{Point, Series, Style, font};
 
 /// Share of a named position's width that its bars fill.
 const FILLED: f64 = 0.76;
+/// Opacity of the bar of a run that was too short.
+const PALE: f64 = 0.25;
 /// Maximum width of a bar [px].
 const WIDEST: f64 = 46.0;
+
+/// Returns a bar. That of a run that was too short is pale with an outline.
+pub(super) fn filled(frame: Frame, colour: Colour, short: bool) -> Vec<Shape> {
+    if !short {
+        return vec![rectangle(frame, colour, 1.0)];
+    }
+    let mut path = frame.corners();
+    path.extend(path.first().copied());
+    vec![rectangle(frame, colour, PALE), Shape::Line { path, colour, width: 1.0 }]
+}
 
 impl LinesDrawing<'_> {
     /// Returns all bars with their intervals, and with their values if all values fit.
@@ -50,16 +61,12 @@ impl LinesDrawing<'_> {
         let (top, bottom) = (inside(from.min(to)), inside(from.max(to)));
         let (left, right) = (x - 0.46 * width, x + 0.46 * width);
         let mut shapes =
-            vec![rectangle(Frame { left, top, right, bottom }, colour(series.index), 1.0)];
+            filled(Frame { left, top, right, bottom }, colour(series.index), point.short);
         let band = point
             .band
             .and_then(|[low, high]| Some((self.down(low, frame)?, self.down(high, frame)?)));
         if let Some((low, high)) = band {
-            let cap = 0.18 * width;
-            let line = |from, to| segment(from, to, INK, 1.1);
-            shapes.push(line((x, inside(low)), (x, inside(high))));
-            let ends = [low, high].into_iter().filter(|y| clip::holds(frame, (x, *y)));
-            shapes.extend(ends.map(|y| line((x - cap, y), (x + cap, y))));
+            shapes.extend(whisker(frame, (x, 0.18 * width), [low, high], INK));
         }
         shapes
     }

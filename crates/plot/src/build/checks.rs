@@ -5,6 +5,7 @@ use crate::groups::Groups;
 use crate::recipe::{DrawnAs, PanelRecipe, Recipe};
 use crate::{PlotError, Table, Unit, unit_of};
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use toml::Spanned;
 
 /// Checks that no line mixes the distributions of several points of a sweep.
@@ -45,7 +46,8 @@ pub(super) fn check_repeats(
     groups: &Groups,
     panel: &PanelRecipe,
 ) -> Result<(), PlotError> {
-    let points = style_asked(recipe, panel).is_some_and(|style| style == DrawnAs::Points);
+    let style = style_asked(recipe, panel);
+    let points = matches!(style, Some(DrawnAs::Points | DrawnAs::Pareto));
     if recipe.is_distribution() || points {
         return Ok(());
     }
@@ -72,6 +74,13 @@ pub(super) fn check_repeats(
                 .filter(differs)
                 .map(|column| format!("`{}`", table.columns()[*column]))
                 .collect();
+            if !differ.is_empty() && style == Some(DrawnAs::Heat) {
+                let what = format!(
+                    "a cell would have several values: its rows differ in {}; choose one of its values by `filter`",
+                    differ.join(", ")
+                );
+                return Err(recipe.problem(recipe.x.span(), &what));
+            }
             if !differ.is_empty() {
                 let what = format!(
                     "a line would have several values at one x: its rows differ in {}; write one of these as `group`, choose \
@@ -147,4 +156,58 @@ fn rounded(value: f64) -> String {
         return text;
     }
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Reports keys that the styles of the panels need, and keys that have no effect on them.
+pub(super) fn check_styles(recipe: &Recipe, panels: &[PanelRecipe]) -> Vec<PlotError> {
+    let style = |panel: &PanelRecipe| style_asked(recipe, panel);
+    let has = |wanted: DrawnAs| panels.iter().any(|panel| style(panel) == Some(wanted));
+    let only = |wanted: DrawnAs| panels.iter().all(|panel| style(panel) == Some(wanted));
+    let mut wrong: Vec<(Range<usize>, String)> = Vec::new();
+    let heat = panels.iter().find(|panel| style(panel) == Some(DrawnAs::Heat));
+    if let (Some(panel), None) = (heat, &recipe.group) {
+        let at = panel.style.as_ref().or(recipe.style.as_ref()).map_or(0..0, Spanned::span);
+        let what = "a heat map needs the column of its rows: write it as `group`";
+        wrong.push((at, what.to_owned()));
+    }
+    if only(DrawnAs::Heat) {
+        let mut without_effect = |key: &str, at: Option<Range<usize>>| {
+            let what = format!("`{key}` has no effect on a heat map: leave it out");
+            wrong.extend(at.map(|at| (at, what)));
+        };
+        without_effect(
+            "band",
+            recipe.band.as_ref().filter(|_| recipe.has_bands()).map(Spanned::span),
+        );
+        without_effect("x_range", recipe.x_range.as_ref().map(Spanned::span));
+    }
+    for line in &recipe.line {
+        let of_heat = match line.panel {
+            Some(number) => {
+                let panel = number.checked_sub(1).and_then(|index| panels.get(index));
+                panel.and_then(style) == Some(DrawnAs::Heat)
+            }
+            None => only(DrawnAs::Heat),
+        };
+        let at = line.x.as_ref().or(line.y.as_ref()).map_or(0..0, Spanned::span);
+        if of_heat {
+            let what = "a heat map has no reference lines: leave the [[line]] out, or name another `panel`";
+            wrong.push((at, what.to_owned()));
+        }
+    }
+    if !has(DrawnAs::Pareto) {
+        let better = [("x_better", &recipe.x_better), ("y_better", &recipe.y_better)];
+        let better = better.into_iter().filter_map(|(key, of)| Some((key, of.as_ref()?.span())));
+        let names = recipe.names.first().map(|name| ("names", name.span()));
+        wrong.extend(better.chain(names).map(|(key, at)| {
+            let what =
+                format!("`{key}` is for fronts: leave it out, or write `style = \"pareto\"`");
+            (at, what)
+        }));
+    }
+    if let Some(interval) = recipe.interval.as_ref().filter(|_| !recipe.has_bands()) {
+        let what = "`interval` names the intervals that `band = true` draws: write that, too, or leave `interval` out";
+        wrong.push((interval.span(), what.to_owned()));
+    }
+    wrong.into_iter().map(|(at, what)| recipe.problem(at, &what)).collect()
 }
