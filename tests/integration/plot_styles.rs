@@ -1,7 +1,7 @@
-//! Styles of figures: lines, steps, points and bars; labels at curves, subtitles, themes.
+//! Styles of figures: lines, steps, points, bars, heat maps and fronts; labels at curves, keys, subtitles, themes.
 
 use crate::support::Place;
-use forebay::plot::{self, Figure, Lines, Panel, Recipe, Style, Table, Theme};
+use forebay::plot::{self, Figure, Heat, Lines, Panel, Recipe, Sign, Style, Table, Theme};
 
 /// Rows of two loaders on three storages.
 const STORAGES: &str = "\
@@ -73,7 +73,11 @@ fn bars_start_at_zero_and_show_values_and_intervals() {
     );
     let banded = svg(&figure(&format!("{recipe}band = true\n"), rows).expect("bars"));
     let lines = |picture: &str| picture.matches("<polyline").count();
-    assert_eq!(lines(&banded) - lines(&plain), 6);
+    // Two bars, and the sign in the key.
+    assert_eq!(lines(&banded) - lines(&plain), 9);
+    assert!(banded.contains("\n95 % interval\n"), "{banded}");
+    // No area is shaded: bars have no line that it could surround.
+    assert_eq!(banded.matches("<polygon").count(), plain.matches("<polygon").count());
 }
 
 #[test]
@@ -225,4 +229,180 @@ fn plot_accepts_a_theme_option() {
     };
     assert_ne!(draw("light"), draw("dark"));
     place.forebay(&["plot", "r.toml", "--theme", "grey"]).assert().code(2);
+}
+
+/// Rows of two keys, one with a run that was too short and one without a value.
+const GRID: &str = "\
+job.workers,job.batch,stall,stall_lo,stall_hi,too_short
+2,32,0.5,0.4,0.6,
+10,32,0.25,0.2,0.3,
+2,8,0.125,0.1,0.2,too few steps
+10,8,,,,
+";
+
+const HEAT: &str =
+    "x = \"job.workers\"\ngroup = \"job.batch\"\ny = [\"stall\"]\nstyle = \"heat\"\n";
+
+fn heat(figure: &Figure) -> &Heat {
+    match &figure.panels[0] {
+        Panel::Heat(heat) => heat,
+        Panel::Bars(_) | Panel::Lines(_) => panic!("no heat map"),
+    }
+}
+
+/// Returns the signs in the key of a figure.
+fn signs(figure: &Figure) -> Vec<Sign> {
+    figure.key.iter().map(|key| key.sign).collect()
+}
+
+#[test]
+fn heat_maps_order_numbers_and_mark_missing_values_and_short_runs() {
+    // System: two keys with two numeric values each, neither in order. Expectation: columns grow to the right and rows upwards; each
+    // value is in its cell; the cells without a value and of the run that was too short have signs in the key, in words.
+    let drawn = figure(HEAT, GRID).expect("a heat map");
+    let map = heat(&drawn);
+    assert_eq!((map.columns.join(" "), map.rows.join(" ")), ("2 10".into(), "32 8".into()));
+    let values: Vec<Option<f64>> =
+        map.cells.iter().flatten().map(|cell| cell.as_ref().map(|cell| cell.value)).collect();
+    assert_eq!(values, [Some(0.5), Some(0.25), Some(0.125), None]);
+    let short = map.cells.iter().flatten().flatten().filter(|cell| cell.short);
+    assert_eq!(short.map(|cell| cell.value).collect::<Vec<_>>(), [0.125]);
+    assert_eq!(signs(&drawn), [Sign::Outlined, Sign::Hatched]);
+    let picture = svg(&drawn);
+    for words in ["50 %", "25 %", "13 %", "no value", "run too short to show the long run", "Batch"]
+    {
+        assert!(picture.contains(&format!("\n{words}\n")), "{words}: {picture}");
+    }
+    let names = figure(HEAT, &GRID.replace("2,", "b,").replace("10,", "a,")).expect("a heat map");
+    assert_eq!(heat(&names).columns, ["b", "a"]);
+}
+
+#[test]
+fn heat_maps_that_cannot_be_drawn_are_refused_with_line_and_remedy() {
+    let more = |more: &str| format!("{HEAT}{more}");
+    for (recipe, place, words) in [
+        (HEAT.replace("group = \"job.batch\"\n", ""), "r.toml:3:9", "write it as `group`"),
+        (
+            HEAT.replace("[\"stall\"]", "[\"stall\", \"stall_lo\"]"),
+            "r.toml:3:15",
+            "write a [[panel]] for each",
+        ),
+        (more("band = true\n"), "r.toml:5:8", "leave it out"),
+        (more("x_range = [0, 1]\n"), "r.toml:5:11", "leave it out"),
+        (more("[[line]]\ny = 1\n"), "r.toml:6:5", "leave the [[line]] out"),
+        (more("x_better = \"lower\"\n"), "r.toml:5:12", "write `style = \"pareto\"`"),
+        (more("names = [\"job.batch\"]\n"), "r.toml:5:10", "write `style = \"pareto\"`"),
+        (more("interval = \"range\"\n"), "r.toml:5:12", "`band = true`"),
+        (HEAT.replace("[\"stall\"]", "[\"too_short\"]"), "r.toml:3:6", "does not hold numbers"),
+    ] {
+        let message = figure(&recipe, GRID).expect_err("refused");
+        assert!(message.contains(&format!("cannot use {place}: ")), "{place}: {message}");
+        assert!(message.contains(words) && message.lines().count() == 1, "{words}: {message}");
+    }
+    let twice = format!("{GRID}10,8,0.5,0.4,0.6,\n").replace("job.batch,", "job.batch,job.nodes,");
+    let twice: String = (twice.lines().enumerate())
+        .map(|(row, line)| match row {
+            0 => format!("{line}\n"),
+            _ => format!(
+                "{}\n",
+                line.replacen(",8,", &format!(",8,{row},"), 1).replacen(",32,", ",32,1,", 1)
+            ),
+        })
+        .collect();
+    let message = figure(HEAT, &twice).expect_err("two values for a cell");
+    assert!(message.contains("`job.nodes`") && message.contains("`filter`"), "{message}");
+}
+
+/// Rows of purchases: the second one is beaten by the first, and the last one by none, but its run was too short.
+const PURCHASES: &str = "\
+storage.disk,job.nodes,cost_per_month,samples_per_second,samples_per_second_lo,samples_per_second_hi,too_short
+2 GB/s,1,100,50,45,55,
+1 GB/s,2,150,40,38,42,
+1 GB/s,3,200,90,80,99,
+1 GB/s,4,300,200,150,250,too few steps
+";
+
+const PARETO: &str = "x = \"cost_per_month\"\ny = [\"samples_per_second\"]\nstyle = \"pareto\"\n";
+
+#[test]
+fn a_front_has_the_points_that_none_beats_and_names_them() {
+    // System: cost, which is better low, against throughput, which is better high. Expectation: the front has the points that none
+    // beats in both and that ran long enough, named by their swept keys; axes and key say what they show.
+    let drawn = figure(&format!("{PARETO}band = true\n"), PURCHASES).expect("a front");
+    let lines = panel(&drawn);
+    let front = lines.series.iter().find(|series| series.style == Style::Front);
+    let front = front.map(|front| front.points.iter().map(|point| point.x).collect());
+    assert_eq!(front, Some(vec![100.0, 200.0]));
+    let labels: Vec<&str> = lines.labels.iter().map(|label| label.text.as_str()).collect();
+    assert_eq!(labels, ["2 GB/s, nodes 1", "1 GB/s, nodes 3"]);
+    assert!(lines.x.label.ends_with("(lower is better)"), "{}", lines.x.label);
+    assert!(lines.y.label.ends_with("(higher is better)"), "{}", lines.y.label);
+    assert_eq!(signs(&drawn), [Sign::Front, Sign::Whisker, Sign::Hollow]);
+    let picture = svg(&drawn);
+    for words in ["2 GB/s, nodes 1", "1 GB/s, nodes 3", "front: no other point is better in both"] {
+        assert!(picture.contains(&format!("\n{words}\n")), "{words}: {picture}");
+    }
+    assert!(!picture.contains("nodes 2"), "{picture}");
+    let other = format!("{PARETO}x_better = \"higher\"\nnames = [\"job.nodes\"]\n");
+    let other = figure(&other, PURCHASES).expect("a front");
+    let labels: Vec<&str> = panel(&other).labels.iter().map(|of| of.text.as_str()).collect();
+    assert_eq!(labels, ["nodes 3"]);
+}
+
+#[test]
+fn fronts_that_cannot_be_drawn_are_refused_with_line_and_remedy() {
+    let x = |column: &str| PARETO.replace("cost_per_month", column);
+    for (recipe, place, words) in [
+        (x("job.nodes"), "r.toml:1:5", "write `x_better = \"lower\"`"),
+        (x("job.node"), "r.toml:1:5", "did you mean \"job.nodes\""),
+        (x("too_short"), "r.toml:1:5", "a front needs numbers on both axes"),
+        (
+            PARETO.replace("cond\"]", "cond\", \"job.nodes\"]"),
+            "r.toml:2:28",
+            "write a [[panel]] for each",
+        ),
+        (format!("{PARETO}names = [\"disk\"]\n"), "r.toml:4:10", "there is no column \"disk\""),
+        (format!("{PARETO}x_better = \"less\"\n"), "r.toml:4:12", "lower"),
+    ] {
+        let message = figure(&recipe, PURCHASES).expect_err("refused");
+        assert!(message.contains(place) && message.contains(words), "{words}: {message}");
+    }
+}
+
+#[test]
+fn values_of_runs_that_were_too_short_are_drawn_apart_and_the_key_says_so() {
+    // System: rows, one of which was too short, in three styles. Expectation: one point is marked, and the key has its sign with
+    // words; without such a row there is no key.
+    let words = "run too short to show the long run";
+    for (style, sign) in [("lines", Sign::Hollow), ("points", Sign::Hollow), ("bars", Sign::Pale)] {
+        let recipe =
+            format!("x = \"job.nodes\"\ny = [\"samples_per_second\"]\nstyle = \"{style}\"\n");
+        let drawn = figure(&recipe, PURCHASES).expect("a figure");
+        let points = panel(&drawn).series.iter().flat_map(|series| &series.points);
+        assert_eq!(points.filter(|point| point.short).count(), 1, "{style}");
+        assert_eq!(signs(&drawn), [sign]);
+        let long = figure(&recipe, &PURCHASES.replace("too few steps", "")).expect("a figure");
+        assert!(long.key.is_empty());
+        let [with, without] = [&drawn, &long].map(svg);
+        assert!(with.contains(&format!("\n{words}\n")) && !without.contains(words), "{with}");
+    }
+}
+
+#[test]
+fn a_recipe_may_vary_keys_beside_those_of_the_scenario() {
+    let place = Place::new();
+    let recipe = "x = \"job.batch_interval\"\ngroup = \"job.batch\"\ny = [\"stall\"]\nstyle = \"heat\"\n[data]\n\
+                  scenario = \"s.toml\"\nvary = [\"job.batch=[8, 16]\"]\n\
+                  set = [\"run.replications=1\", \"job.loader.tf-queue.threads=2\"]\n[filter]\n\
+                  \"job.loader.tf-queue.threads\" = 2\n";
+    place.write("r.toml", recipe);
+    place.forebay(&["plot", "r.toml"]).assert().success();
+    let picture = String::from_utf8_lossy(&place.read("r.svg")).into_owned();
+    assert!(picture.contains("\n8\n") && picture.contains("\n16\n"), "{picture}");
+    place.write("r.toml", &recipe.replace("[8, 16]", "[]"));
+    place.forebay(&["plot", "r.toml"]).assert().code(2);
+    place.write("r.toml", &recipe.replace("[data]", "[data]\nseries = true"));
+    let out = place.forebay(&["plot", "r.toml"]).assert().code(2);
+    let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(message.contains("[data] needs") && message.contains("`vary`"), "{message}");
 }

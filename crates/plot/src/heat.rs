@@ -52,7 +52,7 @@ impl<'a> HeatDrawing<'a> {
             None => Axis { scale: Scale::Linear, low, high, ticks: Vec::new(), minor: Vec::new() },
             Some(bar) => {
                 let values = heat.cells.iter().flatten().flatten().map(|cell| cell.value);
-                let axis = Axis::fit(bar, &values.collect::<Vec<_>>(), &[], 4, false);
+                let axis = Axis::fit(bar, &values.collect::<Vec<_>>(), &[], 3, false);
                 axis.ok_or_else(|| nothing(bar))?
             }
         };
@@ -138,12 +138,14 @@ impl<'a> HeatDrawing<'a> {
         let width = BAR[0].min(0.5 * frame.width());
         let bar =
             Frame { left: frame.right - width, top, right: frame.right, bottom: top + BAR[1] };
-        let step = bar.width() / STEPS as f64;
+        // Each step lies over all before it: parts side by side would have seams.
+        let mut before = 0.0;
         for number in 0..STEPS {
-            let left = bar.left + number as f64 * step;
-            let share = (number as f64 + 0.5) / STEPS as f64;
-            let part = Frame { left, right: left + step, ..bar };
-            shapes.push(rectangle(part, colour(0), opacity_of(share)));
+            let left = bar.left + number as f64 * bar.width() / STEPS as f64;
+            let opacity = opacity_of((number as f64 + 0.5) / STEPS as f64);
+            let more = 1.0 - (1.0 - opacity) / (1.0 - before);
+            shapes.push(rectangle(Frame { left, ..bar }, colour(0), more));
+            before = opacity;
         }
         let mut free = f64::NEG_INFINITY;
         for tick in &self.axis.ticks {

@@ -3,7 +3,9 @@
 use super::{find, is_short, legend, numbers, y_axis};
 use crate::groups::{Groups, called, kind};
 use crate::recipe::{Direction, PanelRecipe, Recipe};
-use crate::{AxisSpec, Key, Label, Lines, PlotError, Point, Series, Sign, Style, Table, label_of};
+use crate::{
+    AxisSpec, Key, Label, Lines, PlotError, Point, Scale, Series, Sign, Style, Table, label_of,
+};
 use forebay_report::metric::{Better, of_column};
 use toml::Spanned;
 
@@ -67,6 +69,13 @@ pub(super) fn lines(
     };
     let labels = front.iter().map(label).filter(|label| !label.text.is_empty()).collect();
     let (mut x, mut y) = (x.clone(), y_axis(recipe, panel));
+    let all = || series.iter().flat_map(|series| &series.points).map(|point| point.x);
+    x.range = with_room(
+        x.scale,
+        x.range,
+        all().fold(f64::INFINITY, f64::min),
+        all().fold(f64::NEG_INFINITY, f64::max),
+    );
     for (axis, better) in [(&mut x, x_better), (&mut y, y_better)] {
         let word = if better == Direction::Lower { "lower" } else { "higher" };
         axis.label = format!("{} ({word} is better)", axis.label);
@@ -82,6 +91,20 @@ pub(super) fn lines(
         categories: Vec::new(),
         shares_x: false,
     })
+}
+
+/// Part of the x axis that is left free at either end, so that dots are not at the border.
+const ROOM: f64 = 0.04;
+
+/// Returns the ends of the x axis: those that the recipe sets, and beyond the points elsewhere. A logarithmic axis has room anyway.
+fn with_room(scale: Scale, range: [Option<f64>; 2], low: f64, high: f64) -> [Option<f64>; 2] {
+    let room = ROOM * (high - low);
+    if scale == Scale::Log || !(room > 0.0 && room.is_finite()) {
+        return range;
+    }
+    // Few axes begin below zero.
+    let low = if low >= 0.0 { (low - room).max(0.0) } else { low - room };
+    [range[0].or(Some(low)), range[1].or(Some(high + room))]
 }
 
 /// The sign of the front.
