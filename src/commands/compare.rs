@@ -1,5 +1,6 @@
 //! `forebay compare`: scenarios, options of one scenario, or reports, side by side.
 
+use super::compare_figure;
 use super::compare_text::text;
 use super::diff;
 use super::memory::{self, Together};
@@ -7,8 +8,8 @@ use super::options;
 use super::paths::Paths;
 use super::points::{self, Opened};
 use super::progress::Watch;
-use super::{Failure, input, interrupt, output};
-use crate::cli::{Compare, ReportFormat};
+use super::{Failure, input, interrupt, output, run_figure};
+use crate::cli::{Compare, KeyChange, ReportFormat};
 use crate::input::shown;
 use crate::metric::{self, Metric};
 use crate::probe::limits;
@@ -21,7 +22,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Figures that are compared unless others are named.
-const USUAL: [&str; 10] = [
+const USUAL: [&str; 9] = [
     "samples_per_second",
     "step_time",
     "accelerator_utilisation",
@@ -31,10 +32,7 @@ const USUAL: [&str; 10] = [
     "cost_per_month",
     "cost_per_epoch",
     "cost_to_accuracy",
-    "makespan",
 ];
-/// Of these, the one that is left out unless it is named: it depends on how long a run is.
-const LENGTH: &str = "makespan";
 /// What is compared at most.
 const MOST: usize = 50;
 /// Largest report that is read [B].
@@ -46,6 +44,19 @@ pub(super) struct Compared {
     pub(super) compared: Vec<One>,
     #[serde(skip)]
     pub(super) metrics: Vec<&'static Metric>,
+}
+
+impl Compared {
+    /// Returns the names of all jobs, in order of appearance.
+    pub(super) fn jobs(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for job in self.compared.iter().flat_map(|one| &one.jobs) {
+            if !names.contains(&job.name.as_str()) {
+                names.push(&job.name);
+            }
+        }
+        names
+    }
 }
 
 /// One of them.
@@ -62,6 +73,9 @@ pub(super) struct One {
     /// Currency of its costs; `None` without prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) currency: Option<String>,
+    /// Warnings of its report: what its figures do not show.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<String>,
 }
 
 /// A job of one of them.
@@ -71,6 +85,9 @@ pub(super) struct OneJob {
     pub(super) figures: Vec<Shown>,
     /// Causes of stalls with their shares of time, the largest first.
     pub(super) causes: Vec<(String, f64)>,
+    /// Why the run is too short to show the long run, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) too_short: Option<String>,
 }
 
 /// A figure of a job.
@@ -82,7 +99,8 @@ pub(super) struct Shown {
 }
 
 pub(super) fn execute(compare: &Compare, quiet: bool) -> Result<(), Failure> {
-    let paths = Paths::default().prints(true);
+    let paths = Paths::default().writes("--figure", compare.figure.as_ref())?.prints(true);
+    let picture = compare.figure.as_deref().map(run_figure::kind).transpose()?;
     paths.reads_all("the file", compare.files.iter().map(PathBuf::as_path)).check()?;
     let metrics = metrics(compare)?;
     let is_report =
@@ -97,20 +115,14 @@ pub(super) fn execute(compare: &Compare, quiet: bool) -> Result<(), Failure> {
             )));
         }
         (false, true) => {
-            if !compare.option.is_empty() {
-                let what = "a report has no keys that `--option` could change";
-                return Err(Failure::Input(format!("cannot compare: {what}; name the scenario")));
-            }
+            check_reports(compare)?;
+            check_number(reports.len())?;
             let named = names(&reports);
             let all = reports.iter().zip(named).map(|(path, name)| of_report(path, name, &metrics));
             all.collect::<Result<Vec<One>, Failure>>()?
         }
         _ => simulated(compare, &files, &metrics, quiet)?,
     };
-    if compared.len() > MOST {
-        let what = format!("{} are compared, and at most {MOST} can be", compared.len());
-        return Err(Failure::Input(format!("cannot compare: {what}")));
-    }
     let failed: Vec<Failure> = compared
         .iter()
         .filter_map(|one| {
@@ -127,15 +139,51 @@ pub(super) fn execute(compare: &Compare, quiet: bool) -> Result<(), Failure> {
         }
         ReportFormat::Text => output::text(&text(&found))?,
     }
+    if let (Some(path), Some(kind)) = (&compare.figure, picture) {
+        match compare_figure::figure(&found, !compare.columns.is_empty()) {
+            Ok((figure, left_out)) => {
+                run_figure::save(path, kind, &figure)?;
+                left_out.iter().for_each(|what| output::warn(quiet, what));
+                output::warn(quiet, &format!("wrote {}", shown(path)));
+            }
+            Err(why) => output::warn(quiet, &format!("{} was not drawn: {why}", shown(path))),
+        }
+    }
     Failure::all(failed)
+}
+
+/// Refuses options that change scenarios where only reports are read.
+fn check_reports(compare: &Compare) -> Result<(), Failure> {
+    let options = &compare.options;
+    let given = [
+        ("--option", !compare.option.is_empty()),
+        ("--set", options.changes.0.iter().any(|of| matches!(of, KeyChange::Set(_)))),
+        ("--unset", options.changes.0.iter().any(|of| matches!(of, KeyChange::Unset(_)))),
+        ("--profile", options.profile.is_some()),
+        ("--threads", options.threads.is_some()),
+    ];
+    let given = given.into_iter().find_map(|(name, is_given)| is_given.then_some(name));
+    given.map_or(Ok(()), |name| {
+        let what = format!("reports are not simulated, so `{name}` would have no effect");
+        let remedy = format!("leave out `{name}`, or name the scenarios");
+        Err(Failure::Input(format!("cannot compare: {what}; {remedy}")))
+    })
+}
+
+/// Refuses to compare too many.
+fn check_number(number: usize) -> Result<(), Failure> {
+    if number <= MOST {
+        return Ok(());
+    }
+    let what = format!("{number} are compared, and at most {MOST} can be");
+    Err(Failure::Input(format!("cannot compare: {what}; leave some out")))
 }
 
 /// Returns the figures to compare.
 fn metrics(compare: &Compare) -> Result<Vec<&'static Metric>, Failure> {
     let swept = || metric::all().iter().filter(|metric| metric.is_swept());
     if compare.columns.is_empty() {
-        let usual = USUAL.iter().filter(|name| **name != LENGTH);
-        return Ok(usual.filter_map(|name| metric::of_column(name)).collect());
+        return Ok(USUAL.iter().filter_map(|name| metric::of_column(name)).collect());
     }
     let one = |name: &String| {
         let known: Vec<&str> = swept().map(|metric| &*metric.column).collect();
@@ -150,7 +198,7 @@ fn metrics(compare: &Compare) -> Result<Vec<&'static Metric>, Failure> {
     compare.columns.iter().map(one).collect()
 }
 
-/// Returns a name for each file: without its directory and ending, if that tells them apart.
+/// Returns a name for each file: without its directory and ending, if that tells them apart; a file that is named again has a number.
 fn names(files: &[&PathBuf]) -> Vec<String> {
     let short = |path: &&PathBuf| {
         path.file_stem().map_or_else(|| shown(path), |stem| stem.to_string_lossy().into_owned())
@@ -161,7 +209,17 @@ fn names(files: &[&PathBuf]) -> Vec<String> {
     sorted.dedup();
     match sorted.len() == names.len() {
         true => names,
-        false => files.iter().map(|path| shown(path)).collect(),
+        false => {
+            let named = |(index, path): (usize, &&PathBuf)| match files[..index]
+                .iter()
+                .filter(|other| *other == path)
+                .count()
+            {
+                0 => shown(path),
+                before => format!("{} ({})", shown(path), before + 1),
+            };
+            files.iter().enumerate().map(named).collect()
+        }
     }
 }
 
@@ -174,7 +232,13 @@ fn simulated(
 ) -> Result<Vec<One>, Failure> {
     let open = |path: &Path| Opened::from_arguments(path, &compare.options, Vec::new());
     let given = options::parse(&compare.option)?;
-    let mut all: Vec<(String, Opened, Vec<Override>)> = Vec::new();
+    // Each name with the index of its file and its changes: standard input can be read only once.
+    let mut all: Vec<(String, usize, Vec<Override>)> = Vec::new();
+    let mut files_read: Vec<Opened> = Vec::new();
+    if files.iter().filter(|path| path.as_path() == Path::new("-")).count() > 1 {
+        let what = "standard input can be read only once, and `-` is named again";
+        return Err(Failure::Input(format!("cannot compare: {what}; name files")));
+    }
     if let [one] = files {
         let opened = open(one)?;
         let options = match given.is_empty() {
@@ -187,8 +251,9 @@ fn simulated(
             return Err(Failure::Input(format!("cannot compare: {what}; {remedy}")));
         }
         for PlanOption { name, changes } in options {
-            all.push((name, open(one)?, changes));
+            all.push((name, 0, changes));
         }
+        files_read.push(opened);
     } else {
         if !given.is_empty() {
             let what = "`--option` changes one scenario, and several are named";
@@ -196,14 +261,24 @@ fn simulated(
                 "cannot compare: {what}; name one, or leave out `--option`"
             )));
         }
-        for (path, name) in files.iter().zip(names(files)) {
-            all.push((name, open(path)?, Vec::new()));
+        check_number(files.len())?;
+        for (index, (path, name)) in files.iter().zip(names(files)).enumerate() {
+            all.push((name, index, Vec::new()));
+            files_read.push(open(path)?);
         }
     }
+    check_number(all.len())?;
+    for opened in &files_read {
+        opened.resolve().ok();
+        let paths = Paths::default().writes("--figure", compare.figure.as_ref())?;
+        opened.read_by(paths).check()?;
+    }
     let threads = compare.options.threads.map_or_else(limits::threads, usize::from);
+    // An option or a file that is refused leaves the others; the exit code says so.
     let resolved: Vec<Result<Scenario, Failure>> = all
         .iter()
-        .map(|(_, opened, changes)| {
+        .map(|(_, index, changes)| {
+            let opened = &files_read[*index];
             let overrides: Vec<Override> =
                 opened.overrides().iter().chain(changes).cloned().collect();
             let scenario = opened.source().file.resolve(&overrides)?;
@@ -213,14 +288,13 @@ fn simulated(
             Ok(scenario)
         })
         .collect();
-    // Files that are refused are the user's; an option that is refused leaves the others.
     let pool = points::pool(compare.options.threads)?;
     let runs: u64 = resolved.iter().flatten().map(|of| u64::from(of.run.replications)).sum();
     let watch = Watch::new(runs, 0, quiet);
     let mut found = Vec::new();
     for ((name, ..), scenario) in all.iter().zip(&resolved) {
         found.push(match scenario {
-            Err(failure) => One::failed(name, failure.message(false).trim().to_owned()),
+            Err(failure) => One::failed(name, in_one_line(failure)),
             Ok(scenario) => match outcomes(scenario, &pool, &watch)? {
                 Err(why) => One::failed(name, why),
                 Ok(outcomes) => {
@@ -233,6 +307,20 @@ fn simulated(
     }
     watch.end();
     Ok(found)
+}
+
+/// Returns a failure in one line: the first problem with its remedy.
+fn in_one_line(failure: &Failure) -> String {
+    let Failure::Problems(problems) = failure else {
+        let message = failure.to_string();
+        return message.split_whitespace().collect::<Vec<_>>().join(" ");
+    };
+    let first = problems.iter().next();
+    let words = first.map(|of| match of.key.is_empty() {
+        true => format!("{}; {}", of.what, of.remedy),
+        false => format!("{}: {}; {}", of.key, of.what, of.remedy),
+    });
+    words.unwrap_or_default()
 }
 
 /// Simulates all replications; the inner error says why one of them does not end.
@@ -279,6 +367,7 @@ impl One {
             jobs: Vec::new(),
             bottleneck: None,
             currency: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -290,15 +379,25 @@ impl One {
             name: job.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
             figures: metrics.iter().map(|metric| figure(metric, report, job)).collect(),
             causes: causes(job),
+            too_short: job.pointer("/length/why").and_then(Value::as_str).map(str::to_owned),
         };
+        let warnings = report.get("warnings").and_then(Value::as_array).into_iter().flatten();
         One {
             failed: None,
             jobs: jobs.map(job).collect(),
-            bottleneck: text("/verdict/text").or_else(|| text("/bottleneck/text")),
+            bottleneck: text("/verdict/text")
+                .or_else(|| text("/bottleneck/text"))
+                .and_then(first_line),
             currency: text("/cost/currency"),
+            warnings: warnings.filter_map(Value::as_str).map(str::to_owned).collect(),
             name,
         }
     }
+}
+
+/// Returns the sentence that a verdict begins with: a table of what would help may follow.
+fn first_line(text: String) -> Option<String> {
+    text.lines().next().map(str::to_owned)
 }
 
 fn figure(metric: &Metric, report: &Value, job: &Value) -> Shown {

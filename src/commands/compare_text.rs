@@ -9,12 +9,7 @@ use crate::scenario::printable_line;
 
 /// Returns a table for each job, with a column for each of what is compared, and a sentence on what holds each back.
 pub(super) fn text(of: &Compared) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for job in of.compared.iter().flat_map(|one| &one.jobs) {
-        if !names.contains(&job.name.as_str()) {
-            names.push(&job.name);
-        }
-    }
+    let names = of.jobs();
     let mut text = String::new();
     for name in &names {
         if names.len() > 1 {
@@ -25,6 +20,12 @@ pub(super) fn text(of: &Compared) -> String {
     if of.compared.len() > 1 && !names.is_empty() {
         let first = of.compared.first().map_or("", |one| &one.name);
         text += &format!("Differences are to `{}`; * beyond chance.\n", printable_line(first));
+        let currencies = currencies(of);
+        if currencies.len() > 1 {
+            let each = currencies.join(" and ");
+            text +=
+                &format!("Costs in {each} have no difference: write all prices in one currency.\n");
+        }
     }
     for one in &of.compared {
         let name = printable_line(&one.name);
@@ -32,11 +33,38 @@ pub(super) fn text(of: &Compared) -> String {
             (Some(why), _) => {
                 text += &format!("`{name}` could not be run: {}\n", printable_line(why))
             }
-            (None, Some(limit)) => text += &format!("`{name}`: {}\n", printable_line(limit)),
+            (None, Some(limit)) => {
+                text += &format!("`{name}`: {}\n", printable_line(limit));
+            }
             (None, None) => text += &format!("`{name}`: no step was completed.\n"),
         }
     }
+    // A warning that all share stands once.
+    for warning in shared_warnings(of) {
+        text += &format!("Warning: {}\n", printable_line(warning));
+    }
+    for one in &of.compared {
+        for warning in one.warnings.iter().filter(|of_one| !shared_warnings(of).contains(of_one)) {
+            let name = printable_line(&one.name);
+            text += &format!("Warning, `{name}`: {}\n", printable_line(warning));
+        }
+    }
     text
+}
+
+/// Returns the warnings that all of several have.
+fn shared_warnings(of: &Compared) -> Vec<&String> {
+    let [first, others @ ..] = &of.compared[..] else { return Vec::new() };
+    let by_all = |warning: &&String| others.iter().all(|one| one.warnings.contains(warning));
+    first.warnings.iter().filter(|warning| !others.is_empty() && by_all(warning)).collect()
+}
+
+/// Returns the currencies of all costs, each once.
+pub(super) fn currencies(of: &Compared) -> Vec<&str> {
+    let mut all: Vec<&str> = of.compared.iter().filter_map(|one| one.currency.as_deref()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 fn job<'o>(one: &'o One, name: &str) -> Option<&'o OneJob> {
@@ -63,7 +91,10 @@ fn of_job(of: &Compared, name: &str) -> String {
     for index in (0..of.metrics.len()).filter(known) {
         let metric = of.metrics[index];
         let first = first.map(|job| &job.figures[index]);
+        let currency = of.compared.first().and_then(|one| one.currency.as_deref());
         rows.add_row(row(label(metric), &|one, job| {
+            let same = metric.unit != Unit::Money || one.currency.as_deref() == currency;
+            let first = first.filter(|_| same);
             value(metric, &job.figures[index], first, one.currency.as_deref())
         }));
     }
@@ -79,7 +110,7 @@ fn label(metric: &Metric) -> String {
     name.replace("Accelerator utilisation", "Utilisation")
 }
 
-/// Writes a figure with its interval and its difference to the first.
+/// Writes a figure with its interval and its difference to the first, if there is one to compare it with.
 fn value(
     metric: &Metric,
     own: &Shown,

@@ -6,6 +6,7 @@ mod calibrate_table;
 mod cluster;
 mod cluster_figure;
 mod compare;
+mod compare_figure;
 mod compare_text;
 mod completions;
 mod diff;

@@ -191,8 +191,11 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
     }
     if let (Some(path), Some(kind)) = (&plan.figure, picture) {
         match plan_figure::figure(&planned) {
-            Some(figure) => run_figure::save(path, kind, &figure)?,
-            None => output::warn(quiet, "there is nothing to draw: options need `[prices]`"),
+            Ok((figure, left_out)) => {
+                run_figure::save(path, kind, &figure)?;
+                left_out.iter().for_each(|what| output::warn(quiet, what));
+            }
+            Err(why) => output::warn(quiet, &format!("{} was not drawn: {why}", shown(path))),
         }
     }
     if is_stopped {

@@ -2,7 +2,7 @@
 
 use super::plan::{Planned, Row};
 use crate::metric::{self, Unit as MetricUnit};
-use crate::plan::{Answer, Choice, Figured};
+use crate::plan::{Choice, Figured};
 use crate::plot::{AxisSpec, Figure, Lines, Mark, Panel, Point, Series, Style, Unit};
 use crate::units;
 
@@ -11,20 +11,51 @@ const MOST: usize = 8;
 /// Colour of lines that are no option.
 const GREY: usize = 7;
 
-/// Returns the figure; `None` if there is nothing to draw: options without prices, or no setting that was tried.
-pub(super) fn figure(of: &Planned) -> Option<Figure> {
-    let first = of.rows.first()?;
-    let lines = match (&first.choice, of.unknowns.len()) {
-        (Some(choice), _) => options(of, choice)?,
-        (None, 2) => pairs(of, first.answer.as_ref()?)?,
-        _ => values(of)?,
+/// Rows with options at most: each is a panel.
+const PANELS: usize = 6;
+
+/// Returns the figure, and what is left out of it; an error that says why there is nothing to draw.
+pub(super) fn figure(of: &Planned) -> Result<(Figure, Option<String>), &'static str> {
+    let has_options = of.rows.iter().any(|row| row.choice.is_some());
+    let title = match (has_options, of.goals.is_empty()) {
+        (true, true) => "Options by cost and speed".to_owned(),
+        (true, false) => format!("Options by cost and speed; goal: {}", of.goals.join(", ")),
+        (false, _) => format!("{}: {}", of.scenario, of.goals.join(", ")),
     };
-    let title = match (&first.choice, of.goals.is_empty()) {
-        (Some(_), true) => "Options by cost and speed".to_owned(),
-        (Some(_), false) => format!("Options by cost and speed; goal: {}", of.goals.join(", ")),
-        (None, _) => format!("{}: {}", of.scenario, of.goals.join(", ")),
+    let (panels, left_out) = match (has_options, of.unknowns.len()) {
+        (true, _) => rows_of_options(of)?,
+        (false, 2) => (vec![pairs(of)?], more_rows(of.rows.len(), MOST)),
+        (false, _) => (vec![values(of)?], more_rows(of.rows.len(), MOST)),
     };
-    Some(Figure { title, panels: vec![Panel::Lines(lines)], ..Figure::default() })
+    let panels = panels.into_iter().map(Panel::Lines).collect();
+    Ok((Figure { title, panels, ..Figure::default() }, left_out))
+}
+
+/// Returns how many of the rows of `--for` are drawn, if not all are.
+fn more_rows(rows: usize, most: usize) -> Option<String> {
+    (rows > most).then(|| format!("the figure has the first {most} of {rows} rows"))
+}
+
+/// Returns a panel of options for each row of `--for`.
+fn rows_of_options(of: &Planned) -> Result<(Vec<Lines>, Option<String>), &'static str> {
+    if of.currency.is_none() {
+        return Err("options are drawn by cost, and the scenario has no `[prices]`");
+    }
+    let drawn = of.rows.iter().take(PANELS);
+    let panels = drawn.filter_map(|row| options(of, row, row.choice.as_ref()?));
+    let panels: Vec<Lines> = panels.collect();
+    if panels.is_empty() {
+        return Err("no option has both a cost and a throughput");
+    }
+    let most = of.rows.iter().filter_map(|row| Some(row.choice.as_ref()?.options.len())).max();
+    let most = most.filter(|most| *most >= MOST);
+    let shown = MOST - 1;
+    let left_out = most.map(|most| {
+        format!("the figure has {shown} of {most} options: the best, the front, and then the first")
+    });
+    let both = left_out.into_iter().chain(more_rows(of.rows.len(), PANELS));
+    let both: Vec<String> = both.collect();
+    Ok((panels, (!both.is_empty()).then(|| both.join("; "))))
 }
 
 fn lines(x: AxisSpec, y: AxisSpec, series: Vec<Series>, marks: Vec<Mark>) -> Lines {
@@ -50,9 +81,10 @@ fn dot(x: f64, of: &Figured) -> Point {
 }
 
 /// Returns the figure of the first goal over the tried values, a curve for each row.
-fn values(of: &Planned) -> Option<Lines> {
-    let goal = of.shown.goals.first()?;
-    let (key, _) = of.unknowns.first()?;
+fn values(of: &Planned) -> Result<Lines, &'static str> {
+    let nothing = "no value could be tried";
+    let goal = of.shown.goals.first().ok_or(nothing)?;
+    let (key, _) = of.unknowns.first().ok_or(nothing)?;
     let mut series = Vec::new();
     let mut unit = Unit::Number;
     for (index, row) in of.rows.iter().take(MOST).enumerate() {
@@ -73,7 +105,12 @@ fn values(of: &Planned) -> Option<Lines> {
     };
     let mark = Mark { at: goal.limit, vertical: false, label: goal.text.clone() };
     let drawn = series.iter().any(|series| !series.points.is_empty());
-    drawn.then(|| lines(axis(key, unit), axis(&goal.wanted.text, y_unit), series, vec![mark]))
+    let (x, y) = (axis(key, unit), axis(&goal.wanted.text, y_unit));
+    if drawn {
+        Ok(lines(x, y, series, vec![mark]))
+    } else {
+        Err("no value that was tried is a number")
+    }
 }
 
 /// Returns a name for a row's curve.
@@ -88,31 +125,49 @@ fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// Returns the pairs of which neither value can be better.
-fn pairs(of: &Planned, answer: &Answer) -> Option<Lines> {
-    let of_pair = |at: &usize| {
-        let tried = &answer.tried[*at];
-        Some((number(tried.values.first()?)?, number(tried.values.get(1)?)?))
-    };
-    let all = answer.front.iter().map(of_pair).collect::<Option<Vec<_>>>()?;
-    let ((_, x_unit), (_, y_unit)) = *all.first()?;
-    let point = |((x, _), (y, _)): &((f64, Unit), (f64, Unit))| Point {
-        x: *x,
-        y: Some(*y),
-        ..Point::default()
-    };
-    let points = all.iter().map(point).collect();
-    let name = "pairs that meet the goals".to_owned();
-    let series = vec![Series { name, points, index: 0, style: Style::Auto }];
-    let (x, y) = (axis(&of.unknowns[0].0, x_unit), axis(&of.unknowns[1].0, y_unit));
-    Some(lines(x, y, series, Vec::new()))
+/// Returns the smallest pairs that meet the goals, a curve for each row.
+fn pairs(of: &Planned) -> Result<Lines, &'static str> {
+    let mut series = Vec::new();
+    let mut units = [Unit::Number; 2];
+    for (index, row) in of.rows.iter().take(MOST).enumerate() {
+        let Some(answer) = &row.answer else { continue };
+        let pair = |at: &usize| {
+            let values = &answer.tried.get(*at)?.values;
+            let ((x, x_unit), (y, y_unit)) = (number(values.first()?)?, number(values.get(1)?)?);
+            units = [x_unit, y_unit];
+            Some(Point { x, y: Some(y), ..Point::default() })
+        };
+        let points: Vec<Point> = answer.front.iter().filter_map(pair).collect();
+        let name = match of.rows.len() {
+            1 => "pairs that meet the goals".to_owned(),
+            _ => named(of, row),
+        };
+        if !points.is_empty() {
+            series.push(Series { name, points, index, style: Style::Auto });
+        }
+    }
+    if series.is_empty() {
+        return Err("no pair of numbers meets the goals");
+    }
+    let (x, y) = (axis(&of.unknowns[0].0, units[0]), axis(&of.unknowns[1].0, units[1]));
+    Ok(lines(x, y, series, Vec::new()))
 }
 
-/// Returns the options by the cost of a month and by samples per second, and the front of those that no other one beats in both.
-fn options(of: &Planned, choice: &Choice) -> Option<Lines> {
+/// Returns the options of a row by the cost of a month and by samples per second, and the front of those that no other one beats in
+/// both. If there are too many, the best and the front come first.
+fn options(of: &Planned, row: &Row, choice: &Choice) -> Option<Lines> {
+    let mut order: Vec<usize> = (0..choice.options.len()).collect();
+    let place = |at: &usize| match (choice.best == Some(*at), choice.options[*at].on_front) {
+        (true, _) => 0,
+        (false, Some(true)) => 1,
+        (false, _) => 2,
+    };
+    order.sort_by_key(place);
+    order.truncate(MOST - 1);
+    order.sort_unstable();
     let mut series = Vec::new();
     let mut front: Vec<Point> = Vec::new();
-    for (index, option) in choice.options.iter().take(MOST - 1).enumerate() {
+    for (index, option) in order.iter().map(|at| &choice.options[*at]).enumerate() {
         let (Some(cost), Some(speed)) = (&option.cost_per_month, &option.samples_per_second) else {
             continue;
         };
@@ -134,7 +189,11 @@ fn options(of: &Planned, choice: &Choice) -> Option<Lines> {
     let currency = of.currency.as_deref().unwrap_or_default();
     let x = axis(&format!("Cost of a month [{currency}]"), Unit::Number);
     let label = metric::of_column("samples_per_second").map_or("", |of| &of.label);
-    Some(lines(x, axis(label, Unit::Number), series, Vec::new()))
+    let label = match row.at.is_empty() {
+        true => label.to_owned(),
+        false => format!("{label} ({})", named(of, row)),
+    };
+    Some(lines(x, axis(&label, Unit::Number), series, Vec::new()))
 }
 
 /// Returns a value as a number and its unit on an axis.

@@ -153,7 +153,7 @@ fn panel(series: Vec<Series>, column: &str, last: bool) -> Lines {
 }
 
 /// Returns the colour of a cause: blue for storage, green for the processor, warm colours for everything else.
-fn colour_of(cause: Cause) -> Colour {
+pub(super) fn colour_of(cause: Cause) -> Colour {
     match cause {
         Cause::Open => Colour(0, 68, 116),
         Cause::Latency => Colour(0, 114, 178),
@@ -177,7 +177,7 @@ fn colour_of(cause: Cause) -> Colour {
 
 /// Returns the name of a cause beside the part of a bar that is the job's own computing: as a cause, `compute` is a wait for a rank that
 /// computes.
-fn word(cause: Cause) -> &'static str {
+pub(super) fn word(cause: Cause) -> &'static str {
     match cause {
         Cause::Compute => "waiting for siblings",
         other => other.name(),

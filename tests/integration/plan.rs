@@ -601,6 +601,33 @@ fn figures_show_the_values_tried_the_pairs_and_the_options() {
 }
 
 #[test]
+fn figures_of_many_options_keep_the_best_and_say_what_they_leave_out() {
+    // System: nine options at one price, the fastest named last; the same options for two batches; options without prices.
+    // Expectation: the fastest is drawn, a panel for each batch, and each message says why something is not drawn.
+    let place = Place::new();
+    let options: Vec<String> = (1..=9)
+        .map(|number| format!("--option=opt{number}=job.loader.tf-queue.threads={number}"))
+        .collect();
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let drawn = |more: &[&str]| {
+        let all = [&["plan", "s.toml", "--figure", "f.svg", "--most", "20"], &options[..], more];
+        let out = place.forebay(&all.concat()).output().expect("a plan");
+        words(&out.stderr)
+    };
+    let priced = ["--set", "prices.node=$1 /h", "--best", "throughput"];
+    let said = drawn(&priced);
+    assert!(said.contains("the figure has 7 of 9 options"), "{said}");
+    let figure = String::from_utf8(place.read("f.svg")).expect("text");
+    assert!(figure.contains("opt9") && figure.contains("opt1"), "{figure}");
+    let said = drawn(&[&priced[..], &["--for", "job.batch=[4, 8]"]].concat());
+    assert!(said.contains("the figure has 7 of 9 options"), "{said}");
+    let figure = String::from_utf8(place.read("f.svg")).expect("text");
+    assert!(figure.contains("batch 4") && figure.contains("batch 8"), "{figure}");
+    let said = drawn(&["--best", "throughput"]);
+    assert!(said.contains("f.svg was not drawn: options are drawn by cost"), "{said}");
+}
+
+#[test]
 fn plans_that_cannot_be_made_are_refused_with_what_to_write() {
     let place = Place::new();
     let min = ["--min", THREADS];
