@@ -1,9 +1,10 @@
 //! The figure of `forebay compare`: bars with intervals side by side, and where the time goes.
 
-use super::compare::{Compared, One, OneJob};
+use super::compare::{Compared, One, OneJob, Shown};
 use super::compare_text::currencies;
 use super::run_figure::{colour_of, word};
 use crate::metric::{Metric, Unit as MetricUnit};
+use crate::plan::goal::with_interval;
 use crate::plot::{
     self, AxisSpec, Bar, BarPart, Bars, Colour, Figure, Key, Panel, Sign, colour, label_of, unit_of,
 };
@@ -14,8 +15,12 @@ const DRAWN: [&str; 4] = ["samples_per_second", "step_time", "stall", "cost_per_
 /// Bars of a panel at most, and figures at most: more make a picture that no page has room for.
 const MOST_BARS: usize = 40;
 const MOST_FIGURES: usize = 8;
-/// Width of a panel [px].
-const WIDTH: u32 = 470;
+/// Width of a panel, and of one of three side by side [px].
+const WIDTHS: [u32; 2] = [470, 380];
+/// End of an axis, relative to the largest value on it.
+const ROOM: f64 = 1.03;
+/// Names in a title at most.
+const MOST_NAMES: usize = 5;
 
 /// A job of one of those that are compared, with its name in the figure.
 struct Drawn<'c> {
@@ -64,8 +69,15 @@ pub(super) fn figure(
     let left_out: Vec<String> = left_out.into_iter().flatten().collect();
     let left_out =
         (!left_out.is_empty()).then(|| format!("the figure has {}", left_out.join(" and ")));
-    let width = if columns == 1 { 0 } else { WIDTH * columns as u32 };
-    let title = format!("{} side by side", of.compared.len());
+    let width = match columns {
+        1 => 0,
+        columns => WIDTHS[usize::from(columns > 2)] * columns as u32,
+    };
+    let names: Vec<&str> = of.compared.iter().map(|one| one.name.as_str()).collect();
+    let title = match names.len() {
+        ..=MOST_NAMES => format!("Compared: {}", names.join(", ")),
+        number => format!("{number} compared"),
+    };
     Ok((
         Figure { title, key: key(&all, &indices), panels, columns, width, ..Figure::default() },
         left_out,
@@ -85,7 +97,7 @@ fn bars(metric: &Metric, index: usize, all: &[Drawn<'_>], currency: &str) -> Bar
             name: one.name.clone(),
             lengths: vec![mean],
             band: figure.ci95,
-            text: unit.write(mean),
+            text: written(metric, figure, currency),
             short: one.job.too_short.is_some(),
         }
     };
@@ -94,11 +106,27 @@ fn bars(metric: &Metric, index: usize, all: &[Drawn<'_>], currency: &str) -> Bar
         MetricUnit::Money if !label.contains('[') => format!("{label} [{currency}]"),
         _ => label,
     };
+    let figures = all.iter().map(|one| &one.job.figures[index]);
+    let ends = figures.flat_map(|of| of.mean.into_iter().chain(of.ci95.map(|[_, high]| high)));
+    let most = ends.filter(|end| end.is_finite()).fold(0.0, f64::max);
+    // Some room keeps the whiskers off the values behind the bars.
+    let range = [None, (most > 0.0).then_some(ROOM * most)];
     Bars {
-        x: AxisSpec { label, unit, ..AxisSpec::default() },
+        x: AxisSpec { label, unit, range, ..AxisSpec::default() },
         parts: vec![BarPart { name: String::new(), colour: colour(0) }],
         bars: all.iter().map(bar).collect(),
     }
+}
+
+/// Writes a figure as the table does.
+fn written(metric: &Metric, figure: &Shown, currency: &str) -> String {
+    let unit = match metric.unit {
+        MetricUnit::SamplesPerSecond | MetricUnit::StepsPerSecond | MetricUnit::EpochsPerSecond => {
+            MetricUnit::Count
+        }
+        unit => unit,
+    };
+    with_interval(figure.mean.unwrap_or_default(), figure.ci95, unit, currency)
 }
 
 /// Returns where the time of each goes: waiting by cause, and computing. A cause has what a peer's stall caused, too.

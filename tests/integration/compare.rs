@@ -223,7 +223,9 @@ fn a_figure_has_bars_of_the_compared_figures_and_of_causes() {
         String::from_utf8_lossy(&place.read("f.svg")).into_owned()
     };
     let usual = drawn(&[]);
-    for words in ["as it is", "more", "95 % interval", "Step time", "computing", "2 side by side"] {
+    for words in
+        ["as it is", "more", "95 % interval", "Step time", "computing", "Compared: as it is, more"]
+    {
         assert!(usual.contains(words), "{words}: {usual}");
     }
     // Two options in four figures and in the causes.
