@@ -2,7 +2,7 @@
 
 use super::runs::repository;
 use forebay::plot::{DataSource, Recipe, Rows, Table, build};
-use forebay::scenario::{Scenario, ScenarioFile};
+use forebay::scenario::{Override, Scenario, ScenarioFile};
 use forebay::sweep::{Grid, header, occupancy_header};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,15 @@ fn read(path: &Path) -> String {
 
 /// Returns a scenario and the points of its sweep; one point if it has none.
 fn open(path: &Path) -> (ScenarioFile, Grid) {
+    open_varied(path, &[])
+}
+
+/// As `open`, with these lists swept, too.
+fn open_varied(path: &Path, vary: &[String]) -> (ScenarioFile, Grid) {
+    let varied: Result<Vec<Override>, _> = vary.iter().map(|text| Override::varied(text)).collect();
+    let varied = varied.unwrap_or_else(|problems| panic!("{problems}"));
     let file = ScenarioFile::open(path).unwrap_or_else(|problems| panic!("{problems}"));
-    let axes = file.axes().unwrap_or_else(|problems| panic!("{problems}"));
+    let axes = file.axes_with(&varied).unwrap_or_else(|problems| panic!("{problems}"));
     let grid = Grid::new(axes).expect("a grid of sensible size");
     (file, grid)
 }
@@ -57,11 +64,11 @@ fn every_shipped_plot_recipe_draws_only_columns_of_its_scenario() {
         let recipe = Recipe::parse(&path.display().to_string(), &read(&path));
         let recipe = recipe.unwrap_or_else(|error| panic!("{error}"));
         let source = recipe.data_source().unwrap_or_else(|error| panic!("{error}"));
-        let Some(DataSource::Scenario { path: scenario, set, rows, .. }) = source else {
+        let Some(DataSource::Scenario { path: scenario, set, vary, rows, .. }) = source else {
             panic!("{}: no scenario", path.display());
         };
         let scenario = path.parent().expect("a directory").join(scenario);
-        let (file, grid) = open(&scenario);
+        let (file, grid) = open_varied(&scenario, vary);
         let set: Vec<_> = set.iter().map(|text| text.parse().expect("an override")).collect();
         let scenario = file.resolve(&set).unwrap_or_else(|problems| panic!("{problems}"));
         let table = match rows {

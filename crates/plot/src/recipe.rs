@@ -296,7 +296,7 @@ impl Recipe {
             (Some(path), None, Some(Rows::Sweep)) if data.changes_nothing() => {
                 Ok(Some(DataSource::Csv(path)))
             }
-            (None, Some(path), Some(rows)) if !(data.series && !data.vary.is_empty()) => {
+            (None, Some(path), Some(rows)) if !data.series || data.vary.is_empty() => {
                 let (set, unset, vary) = (&data.set, &data.unset, &data.vary);
                 Ok(Some(DataSource::Scenario { path, set, unset, vary, rows }))
             }
