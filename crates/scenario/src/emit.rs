@@ -7,9 +7,9 @@ use super::value::Value;
 use std::ops::Range;
 
 impl ScenarioFile {
-    /// Returns the text of a scenario file that is this one with these overrides. Where the file writes all keys that change, only their values
-    /// differ; otherwise all is written anew, and of the comments only those at its beginning stay. Tables that only other commands read,
-    /// such as `[sweep]`, are left out if their names are in `without`.
+    /// Returns this scenario file's text with these overrides. If the file has all keys that change, only their values are replaced.
+    /// Otherwise the text is written anew, and only the comments at its beginning stay. `without` names top-level tables to leave
+    /// out, such as `sweep`.
     #[must_use]
     pub fn emit(&self, overrides: &[Override], without: &[&str]) -> String {
         let is_there = |name: &&&str| self.document.member(ROOT, name).is_some();

@@ -1,7 +1,7 @@
 //! Amounts of money as users write them: `"$2.50"`, `"180000 EUR"`, `"€900 /month"`.
 //!
-//! A currency is a word or a sign before or after the number, and nothing is ever converted: all amounts of a scenario have the
-//! same one.
+//! A currency is a word or a sign before or after the number. Nothing is converted: all amounts of a scenario are in the same
+//! currency.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -43,19 +43,21 @@ impl Money {
         let number: f64 =
             number.replace('_', "").parse().map_err(|_| wrong("the number cannot be read"))?;
         let (factor, after) = match after.chars().next() {
-            Some('k') => (1e3, &after[1..]),
-            Some('M') if !after[1..].starts_with(char::is_alphabetic) => (1e6, &after[1..]),
+            // `500kr` and `3MXN` are amounts in kr and in MXN.
+            Some(prefix @ ('k' | 'M')) if !after[1..].starts_with(char::is_alphabetic) => {
+                (if prefix == 'k' { 1e3 } else { 1e6 }, &after[1..])
+            }
             _ => (1.0, after),
         };
         let (before, after) = (before.trim(), after.trim());
         let currency = match (before, after) {
             ("", "") => return Err(wrong("there is no currency")),
             ("", of) | (of, "") => of,
-            _ => return Err(wrong("there is a text on both sides of the number")),
+            _ => return Err(wrong("there is text on both sides of the number")),
         };
         let is_name = |c: char| !c.is_control() && !c.is_whitespace() && !"/<>=,-+%".contains(c);
         if !currency.chars().all(is_name) || currency.chars().count() > LONGEST {
-            return Err(wrong("the currency is no short word or sign"));
+            return Err(wrong("the currency is not a short word or sign"));
         }
         let amount = number * factor;
         match amount <= MOST {
@@ -65,17 +67,17 @@ impl Money {
     }
 }
 
-/// What something costs: once, or for each hour.
+/// A price: paid once, or by the hour.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Price {
-    /// The amount: of the purchase, or for an hour.
+    /// Amount of the purchase, or for an hour.
     pub money: Money,
-    /// Whether the amount is paid for each hour; otherwise once.
+    /// Whether the amount is paid every hour; otherwise it is paid once.
     pub is_hourly: bool,
 }
 
 impl Price {
-    /// Reads a price: `"$180000"` is paid once, `"$2.50 /h"`, `"$900 /month"` and `"$9000 /year"` again and again.
+    /// Reads a price: `"$180000"` is paid once; `"$2.50 /h"`, `"$900 /month"` and `"$9000 /year"` are paid by time.
     ///
     /// # Errors
     /// As [`Money::parse`], and if the time after the slash is none of these.
@@ -89,7 +91,7 @@ impl Price {
             "year" => 12.0 * HOURS_OF_MONTH,
             _ => {
                 return Err(format!(
-                    "`{}` is no time that is paid for: write \"/h\", \"/month\" or \"/year\", or leave it out for what is bought once",
+                    "prices are by the hour, month or year, not by `{}`: write \"/h\", \"/month\" or \"/year\", or no time for a purchase",
                     time.trim()
                 ));
             }
@@ -172,6 +174,11 @@ mod tests {
             ("180k EUR", 180_000.0, "EUR"),
             ("€1.2M", 1.2e6, "€"),
             ("3MXN", 3.0, "MXN"),
+            ("500kr", 500.0, "kr"),
+            ("5kn", 5.0, "kn"),
+            ("5k kr", 5000.0, "kr"),
+            ("$180k", 180_000.0, "$"),
+            ("$0", 0.0, "$"),
         ] {
             assert_eq!(Money::parse(text), Ok(Money { amount, currency: currency.to_owned() }));
         }

@@ -1,6 +1,6 @@
-//! Settings of `[plan]`: what `forebay plan` is to decide.
+//! Settings of `[plan]`: the question that `forebay plan` answers.
 //!
-//! Goals and ranges are texts here: what figures there are is known where reports are made.
+//! Goals and ranges stay texts here, because this crate does not know the figures of reports.
 
 use super::document::{Document, Kind, NodeId, ROOT};
 use super::dotted::split_key;
@@ -16,28 +16,28 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What `forebay plan` is to decide.
+/// The question that `forebay plan` answers.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanSettings {
-    /// What is to hold: a figure, a comparison and a value, such as `"stall < 2 %"`, or a list of them (default: none).
+    /// A goal: a figure, a comparison and a value, such as `"stall < 2 %"`; or a list of goals (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     goal: Field<Texts>,
-    /// Keys of which the smallest value that meets the goals is wanted, each with a range or a list if the usual range is not
-    /// meant: `"job.loader.pytorch.workers = 1..32"` (default: none).
+    /// Key whose smallest value that meets the goals is searched, with a range or a list of values if not around its present value:
+    /// `"job.loader.pytorch.workers = 1..32"`; or a list of two keys (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     min: Field<Texts>,
-    /// Keys of which the largest value that meets the goals is wanted (default: none).
+    /// Key whose largest value that meets the goals is searched, as `min` (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     max: Field<Texts>,
-    /// Keys and lists of values, for each of which there is an answer: `"job.batch" = [32, 64]` (default: none).
+    /// Keys with lists of values; each value gets its own answer: `"job.batch" = [32, 64]` (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     r#for: Field<Named<AxisSettings>>,
-    /// What may be bought or done instead of each other, by name: changes of keys, `"faster NIC" = { "cluster.network.nic" = "100 Gbit/s" }`;
+    /// Options to choose from, by name, each with the keys that it changes: `"faster NIC" = { "cluster.network.nic" = "100 Gbit/s" }`;
     /// `{}` is the scenario as it is (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     option: Field<Named<OptionSettings>>,
-    /// The figure by which options that meet the goals are chosen (default: what a month costs, or samples per second without prices).
+    /// Figure by which one of the options that meet the goals is chosen (default: cost per month, or throughput without prices).
     #[schemars(extend("x-role" = Role::Output))]
     best: Field<String>,
 }
@@ -114,7 +114,7 @@ impl JsonSchema for OptionSettings {
     }
 }
 
-/// A text of `[plan]`, which remembers where it stands.
+/// A text of `[plan]` with its place in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanText {
     /// The text.
@@ -122,7 +122,7 @@ pub struct PlanText {
     at: NodeId,
 }
 
-/// An option of `[plan]`: changes of keys that are made together.
+/// An option of `[plan]`: a name for changes of keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOption {
     /// Name, as the user chose it.
@@ -131,16 +131,16 @@ pub struct PlanOption {
     pub changes: Vec<Override>,
 }
 
-/// What `[plan]` says.
+/// The contents of `[plan]`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanTable {
     /// Goals.
     pub goals: Vec<PlanText>,
-    /// Keys of which the smallest value is wanted.
+    /// Keys whose smallest value is searched.
     pub min: Vec<PlanText>,
-    /// Keys of which the largest value is wanted.
+    /// Keys whose largest value is searched.
     pub max: Vec<PlanText>,
-    /// Lists of values, for each of which there is an answer.
+    /// Lists of values; each value gets its own answer.
     pub rows: Vec<Override>,
     /// Options.
     pub options: Vec<PlanOption>,
@@ -149,7 +149,7 @@ pub struct PlanTable {
 }
 
 impl ScenarioFile {
-    /// Returns what `[plan]` says with these overrides; nothing if there is no such table.
+    /// Returns the contents of `[plan]` with these overrides; empty if there is no such table.
     ///
     /// # Errors
     /// If an entry has another form than the schema says, or a key of an option or of `for` is no dotted key.
@@ -177,7 +177,7 @@ impl ScenarioFile {
         log.into_problems(&source).map_or(Ok(table), Err)
     }
 
-    /// Returns the problem that a text of `[plan]` cannot be used, with its line.
+    /// Returns the problem with a text of `[plan]`, with its line.
     #[must_use]
     pub fn refuse(
         &self,

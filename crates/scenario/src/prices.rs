@@ -1,4 +1,4 @@
-//! Prices of a cluster, and what the cluster of a scenario costs by them.
+//! Prices of a cluster's parts, and the cost of the cluster that follows from them.
 
 use super::check::Check;
 use super::document::NodeId;
@@ -11,7 +11,7 @@ use forebay_model::units::LongTime;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Time over which what is bought is paid off, unless the scenario says another [h].
+/// Default of the time over which purchases are paid off [h].
 const LIFETIME: f64 = 48.0 * HOURS_OF_MONTH;
 
 /// What the cluster of a scenario costs.
@@ -27,23 +27,23 @@ pub struct Prices {
     pub kwh: f64,
 }
 
-/// A part of the cluster that is paid for.
+/// An item of the bill.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Priced {
-    /// What it is, in words: `GPUs`.
+    /// Name, such as `GPUs`.
     pub what: String,
-    /// How many there are.
+    /// Number of them; not always whole: 1.5 TB.
     pub count: f64,
-    /// Price of each: of the purchase, or for an hour.
+    /// Price of one: of the purchase, or for an hour.
     pub each: f64,
-    /// Whether the price is for an hour; otherwise it is paid once.
+    /// Whether the price is paid every hour; otherwise it is paid once.
     pub hourly: bool,
-    /// What all of them cost for an hour, purchases spread over the lifetime.
+    /// Cost of all of them for an hour, with purchases spread over their lifetime.
     pub per_hour: f64,
 }
 
 impl Prices {
-    /// Returns what the cluster costs for an hour without energy, purchases spread over their lifetime.
+    /// Returns the cluster's cost for an hour without energy, with purchases spread over their lifetime.
     #[must_use]
     pub fn per_hour(&self) -> f64 {
         self.items.iter().map(|item| item.per_hour).sum()
@@ -54,17 +54,23 @@ impl Prices {
     pub fn bought(&self) -> f64 {
         self.items.iter().filter(|item| !item.hourly).map(|item| item.count * item.each).sum()
     }
+
+    /// Returns the part of an hour's cost that pays off purchases.
+    #[must_use]
+    pub fn bought_per_hour(&self) -> f64 {
+        self.items.iter().filter(|item| !item.hourly).map(|item| item.per_hour).sum()
+    }
 }
 
 /// Prices of the parts of the cluster. A price is paid once, `"$180000"`, and then spread over `lifetime`; or it is paid for each hour,
-/// month or year: `"$2.50 /h"`. All have the same currency, which nothing converts.
+/// month or year: `"$2.50 /h"`. All prices are in the same currency.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PricesSettings {
-    /// Price of a node, without what has a price of its own (default: none).
+    /// Price of a node, without its parts that have their own prices (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     node: Field<Price>,
-    /// Price of a GPU (default: none).
+    /// Price of a GPU, such as `"$2.50 /h"` for a GPU-hour (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     gpu: Field<Price>,
     /// Price of a core (default: none).
@@ -85,7 +91,7 @@ pub(super) struct PricesSettings {
     /// Price of a kWh of the energy that nodes use; needs `cluster.node.power` (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     kwh: Field<Money>,
-    /// Prices of storages, by name. What stands in each node is paid for once for each node (default: none).
+    /// Prices of storages, by name. A disk in each node is paid for once for each node (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     storage: Field<Named<StoragePriceSettings>>,
     /// Prices of other things, by name: `switches = "$40000"` (default: none).
@@ -103,12 +109,19 @@ struct StoragePriceSettings {
     /// Price of the storage as a whole (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     whole: Field<Price>,
-    /// Price of a TB of its capacity or, where that is not written, of the data sets that jobs read from it (default: none).
+    /// Price of a TB of its `capacity` or, without a capacity, of the data sets that jobs read from it; for a GB's list price write
+    /// a thousand times as much (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     tb: Field<Price>,
     /// Price of each GB/s of its bandwidth (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     gb_s: Field<Price>,
+    /// Price of each operation per second of its `operations`, as provisioned IOPS are sold (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
+    iops: Field<Price>,
+    /// Units of rack space that the storage takes, paid at `prices.rack_unit` (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
+    rack_units: Field<Count<1, 1000>>,
 }
 
 /// The parts of a scenario that have prices.
@@ -120,10 +133,11 @@ pub(super) struct Bought<'a> {
     pub(super) jobs: &'a [Job],
 }
 
-/// The list of what is paid for, while it is being made.
+/// The bill while items are added.
 struct Bill<'c> {
     check: Check<'c>,
     currency: Option<String>,
+    /// Time over which purchases are paid off [h].
     lifetime: f64,
     items: Vec<Priced>,
     is_wrong: bool,
@@ -157,8 +171,8 @@ impl Bill<'_> {
 }
 
 impl PricesSettings {
-    /// Checks the prices and returns what the cluster costs by them; `None` if they are wrong.
-    pub(super) fn resolve(&self, check: Check<'_>, of: Bought<'_>) -> Option<Prices> {
+    /// Checks the prices, which stand at `at`, and returns the bill; `None` if they are wrong.
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: Bought<'_>) -> Option<Prices> {
         let lifetime = self.lifetime.get().map_or(LIFETIME, |time| time.0 / 3600.0);
         let mut bill = Bill { check, currency: None, lifetime, items: Vec::new(), is_wrong: false };
         let nodes = f64::from(of.cluster.nodes);
@@ -179,15 +193,18 @@ impl PricesSettings {
         self.power(&mut bill, of.cluster);
         for (name, field) in self.storage.get().map_or(&[][..], |all| &all.0) {
             let Some((at, settings)) = field.given() else { continue };
-            settings.add(&mut bill, (at, name), of);
+            settings.add(&mut bill, (at, name), of, &self.rack_unit);
         }
         for (name, field) in self.other.get().map_or(&[][..], |all| &all.0) {
             bill.add(field, name, 1.0);
         }
         let kwh = self.kwh.given().map_or(0.0, |(at, money)| bill.amount(at, money));
+        if bill.currency.is_none() && !bill.is_wrong && check.log.number() == 0 {
+            let remedy = "write one, such as `prices.gpu = \"$1.20 /h\"`, or remove the table";
+            bill.wrong(at, "there is no price in `[prices]`", remedy);
+        }
         let Bill { currency, items, is_wrong, .. } = bill;
-        let currency = currency.unwrap_or_default();
-        (!is_wrong).then_some(Prices { currency, lifetime, items, kwh })
+        (!is_wrong).then_some(Prices { currency: currency?, lifetime, items, kwh })
     }
 
     fn networks(&self, bill: &mut Bill<'_>, cluster: &Cluster) {
@@ -197,13 +214,13 @@ impl PricesSettings {
             true => bill.add(&self.nic_gbit, "Gbit/s of NICs", gbits),
             false => bill.wrong(
                 at,
-                "the NICs have no bandwidth that a price could be for",
+                "the NICs have no bandwidth, which this price is for",
                 "write `cluster.network.nic = \"100 Gbit/s\"`, or leave this price out",
             ),
         }
     }
 
-    /// Adds the power that nodes draw at most.
+    /// Adds the largest power that the nodes draw.
     fn power(&self, bill: &mut Bill<'_>, cluster: &Cluster) {
         let watts = over_nodes(cluster, |part, n| {
             let node = &part.node;
@@ -214,7 +231,7 @@ impl PricesSettings {
         });
         if watts.is_nan() {
             for at in [self.kw.at, self.kwh.at].into_iter().flatten() {
-                let what = "the power of the nodes is not known";
+                let what = "this price needs the power of the nodes";
                 let remedy = "write `cluster.node.power = { idle = \"300 W\", gpu = \"700 W\" }`, or leave this price out";
                 bill.wrong(at, what, remedy);
             }
@@ -225,28 +242,64 @@ impl PricesSettings {
 }
 
 impl StoragePriceSettings {
-    fn add(&self, bill: &mut Bill<'_>, (at, name): (NodeId, &str), of: Bought<'_>) {
+    fn add(
+        &self,
+        bill: &mut Bill<'_>,
+        (at, name): (NodeId, &str),
+        of: Bought<'_>,
+        rack_unit: &Field<Price>,
+    ) {
         let Some(index) = of.storage.iter().position(|storage| storage.name == name) else {
             let names: Vec<&str> = of.storage.iter().map(|storage| &*storage.name).collect();
             let what = format!("there is no storage named {name:?}");
             return bill.wrong(at, &what, &super::names::choose(name, &names));
         };
         let storage = &of.storage[index];
-        let on_nodes = !storage.path.is_remote() && !storage.path.is_memory();
+        let path = &storage.path;
+        let on_nodes = !path.is_remote() && !path.is_memory();
         let places = if on_nodes { f64::from(of.cluster.nodes) } else { 1.0 };
         bill.add(&self.whole, &format!("storage `{name}`"), places);
         let capacity = storage.tier.and_then(|tier| tier.capacity);
-        let bytes = capacity.unwrap_or_else(|| data_on(index, of));
-        bill.add(&self.tb, &format!("TB of `{name}`"), places * bytes / 1e12);
-        let of_targets = storage.path.targets.map(|all| f64::from(all.number) * all.bandwidth);
-        let bandwidth = storage.path.bandwidth.most().min(of_targets.unwrap_or(f64::INFINITY));
-        match self.gb_s.at {
-            Some(at) if !bandwidth.is_finite() => bill.wrong(
-                at,
-                "this storage has no bandwidth that a price could be for",
-                "write its `bandwidth`, or leave this price out",
+        let tb = capacity.unwrap_or_else(|| data_on(index, of)) / 1e12;
+        let of_targets = path.targets.map(|all| f64::from(all.number) * all.bandwidth);
+        let gb_s = path.bandwidth.most().min(of_targets.unwrap_or(f64::INFINITY)) / 1e9;
+        let own = |key: &str| format!("write its `{key}`, or leave this price out");
+        for (field, unit, each, what, remedy) in [
+            (
+                &self.tb,
+                "TB",
+                tb,
+                "no `capacity`, and no job reads a data set from it",
+                own("capacity"),
             ),
-            _ => bill.add(&self.gb_s, &format!("GB/s of `{name}`"), places * bandwidth / 1e9),
+            (&self.gb_s, "GB/s", gb_s, "no `bandwidth`, which this price is for", own("bandwidth")),
+            (
+                &self.iops,
+                "IO/s",
+                path.operations,
+                "no `operations`, which this price is for",
+                own("operations"),
+            ),
+        ] {
+            match field.at {
+                Some(at) if !each.is_finite() || each <= 0.0 => {
+                    bill.wrong(at, &format!("this storage has {what}"), &remedy);
+                }
+                _ => bill.add(field, &format!("{unit} of `{name}`"), places * each),
+            }
+        }
+        let Some((at, units)) = self.rack_units.given() else { return };
+        match rack_unit.at {
+            Some(_) => bill.add(
+                rack_unit,
+                &format!("rack units of `{name}`"),
+                places * f64::from(units.small()),
+            ),
+            None => bill.wrong(
+                at,
+                "rack units need their price",
+                "write `prices.rack_unit = \"$60 /month\"`, or leave `rack_units` out",
+            ),
         }
     }
 }
@@ -261,7 +314,7 @@ fn data_on(storage: usize, of: Bought<'_>) -> f64 {
     all.map(|(_, dataset)| dataset.samples as f64 * dataset.mean_size()).sum()
 }
 
-/// Returns the sum over nodes with the same hardware; `of` gets a cluster of this hardware, and the number of its nodes.
+/// Returns the sum of `of` over the groups of nodes; `of` takes a cluster with a group's hardware, and the number of its nodes.
 fn over_nodes(cluster: &Cluster, of: impl Fn(&Cluster, f64) -> f64) -> f64 {
     let all = 0..cluster.nodes;
     let kinds = cluster.kinds(all.clone());

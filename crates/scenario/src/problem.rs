@@ -162,6 +162,12 @@ impl Problems {
         self.0.iter()
     }
 
+    /// Returns the problems with their keys changed by `change`.
+    pub(super) fn with_keys(mut self, change: impl Fn(&str) -> String) -> Self {
+        self.0.iter_mut().for_each(|problem| problem.key = change(&problem.key));
+        self
+    }
+
     /// Returns all problems as text with their excerpts and remedies, with an empty line between problems and a line end
     /// after the last.
     #[must_use]

@@ -5,7 +5,7 @@
 
 mod access;
 
-use super::document::{Document, Kind, NodeId};
+use super::document::{Document, Kind, NodeId, quoted};
 use super::field::FIELD;
 use super::names::choose;
 use super::problem::Log;
@@ -202,8 +202,12 @@ impl<'d> Reader<'d> {
         let overridden = self.document.member(self.at, key);
         let overridden = overridden.is_some_and(|id| self.document.node(id).origin.is_some());
         if overridden && !names.is_empty() {
+            let dotted = |name: &&&str| name.contains('.') && name.split('.').next() == Some(key);
+            if let Some(name) = names.iter().find(dotted) {
+                return format!("write the name in quotes: `{}`", quoted(name));
+            }
             let names_here: Vec<String> =
-                names.iter().take(10).map(|name| format!("`{name}`")).collect();
+                names.iter().take(10).map(|name| format!("`{}`", quoted(name))).collect();
             let meant = choose(key, &[&names[..], fields].concat());
             return format!("{meant}; elements here: {}", names_here.join(", "));
         }

@@ -272,7 +272,7 @@ impl ScenarioSettings {
         let prices = match self.prices.given() {
             None if self.prices.is_written() => return None,
             None => None,
-            Some((_, prices)) => Some(prices.resolve(check, bought)?),
+            Some((at, prices)) => Some(prices.resolve(check, at, bought)?),
         };
         Some(Scenario {
             name: self.name.get()?.clone(),

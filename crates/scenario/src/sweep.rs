@@ -4,7 +4,7 @@ mod range;
 mod sample;
 
 use super::document::{Document, Kind, NodeId, ROOT};
-use super::dotted::split_keys;
+use super::dotted::{split_key, split_keys};
 use super::file::ScenarioFile;
 use super::overrides::Override;
 use super::problem::{Log, Problems, Source};
@@ -81,7 +81,13 @@ impl ScenarioFile {
     pub fn axes_of(&self, rows: &[Override]) -> Result<Vec<Axis>, Problems> {
         let mut document = self.document.clone();
         document.apply(&Override::unset("sweep"), 0);
-        self.axes_in(document, rows)
+        // The lists were read as lines of `[sweep]`, which the user did not write.
+        self.axes_in(document, rows).map_err(|problems| {
+            problems.with_keys(|key| match split_key(key) {
+                Some(parts) if parts.len() > 1 && parts[0] == "sweep" => parts[1..].join("."),
+                _ => key.to_owned(),
+            })
+        })
     }
 
     fn axes_in(&self, mut document: Document, varied: &[Override]) -> Result<Vec<Axis>, Problems> {

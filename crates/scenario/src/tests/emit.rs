@@ -30,16 +30,27 @@ fn a_scenario_with_keys_that_its_file_lacks_is_written_anew_with_its_question() 
 }
 
 #[test]
-fn every_shipped_kind_of_table_is_read_back_as_written() {
-    for change in [
-        "job.loader={ pytorch = { workers = 4 } }",
-        "storage.hpctmp={ parallel-fs = { targets = 4, target_bandwidth = \"1 GB/s\" } }",
-        "cluster.group.old={ nodes = 2, node = { gpus = 1, cores = 8 } }",
-        "fault=[{ storage = \"hpctmp\", start = \"1 s\", duration = \"1 s\", factor = 0.1 }]",
-        "run.seed=7",
+fn every_kind_of_table_is_read_back_as_written() {
+    for (changes, unset) in [
+        (&["job.loader={ pytorch = { workers = 4 } }"][..], None),
+        (
+            &["storage.hpctmp={ parallel-fs = { targets = 4, target_bandwidth = \"1 GB/s\" } }"],
+            None,
+        ),
+        (&["cluster.group.old={ nodes = 2, node = { gpus = 1, cores = 8 } }"], None),
+        (
+            &["fault=[{ storage = \"hpctmp\", from = \"1 s\", until = \"2 s\", factor = 0.1 }]"],
+            None,
+        ),
+        (&["prices.gpu=$1.20 /h", "prices.\"other\".\"a b\"=$5"], None),
+        (&["run.seed=7"], Some("cluster.network.nic")),
+        (&[], Some("cluster.network.nic")),
     ] {
-        let changes = [change.parse::<Override>().expect("a key")];
-        let Ok(before) = fletcher().resolve(&changes) else { continue };
+        let changes = changes.iter().map(|text| text.parse::<Override>().expect("a key"));
+        let unset = unset.map(|key| Override::parse_unset(key).expect("a key"));
+        let changes: Vec<Override> = changes.chain(unset).collect();
+        let before = fletcher().resolve(&changes);
+        let before = before.unwrap_or_else(|problems| panic!("{changes:?}: {problems}"));
         let text = fletcher().emit(&changes, &["sweep"]);
         let again = ScenarioFile::parse("b.toml", text.clone()).expect(&text).resolve(&[]);
         assert_eq!(Ok(before), again, "{text}");

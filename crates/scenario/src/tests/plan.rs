@@ -63,3 +63,19 @@ fn a_text_of_plan_that_cannot_be_used_is_refused_where_it_stands() {
     let line = text.lines().count();
     assert!(refused.to_string().contains(&format!("a.toml:{line}:24")), "{refused}");
 }
+
+#[test]
+fn rows_that_cannot_be_read_are_named_as_the_user_wrote_them() {
+    let rows = [Override::row("job.batch=64").expect("a key")];
+    let refused = fletcher().axes_of(&rows).expect_err("no list").to_string();
+    assert!(refused.contains("error: job.batch: a list of values is expected"), "{refused}");
+}
+
+#[test]
+fn a_name_with_a_dot_that_a_key_does_not_quote_is_offered_in_quotes() {
+    let text = FLETCHER.replace("name = \"lenet\"", "name = \"le.net\"");
+    let file = ScenarioFile::parse("a.toml", text).expect("TOML");
+    let change: Override = "job.le.net.batch=8".parse().expect("a key");
+    let refused = file.resolve(&[change]).expect_err("no such job").to_string();
+    assert!(refused.contains("write the name in quotes: `\"le.net\"`"), "{refused}");
+}

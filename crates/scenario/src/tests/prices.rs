@@ -16,6 +16,12 @@ bandwidth = "2 GB/s"
 [storage.nvme.local-disk]
 bandwidth = "3 GB/s"
 capacity = "4 TB"
+[storage.rated.file-server]
+bandwidth = "1 GB/s"
+operations = "2000 /s"
+[storage.kept.file-server]
+bandwidth = "1 GB/s"
+capacity = "6 TB"
 [dataset.d]
 samples = 1000
 sample_size = "1 GB"
@@ -55,9 +61,14 @@ fn each_part_of_the_cluster_is_counted_for_its_price() {
         ("storage.nfs.tb = \"1 EUR/h\"", 1.0),
         ("storage.nfs.gb_s = \"1 EUR/h\"", 2.0),
         ("storage.nfs.whole = \"1 EUR/h\"", 1.0),
+        ("storage.kept.tb = \"1 EUR/h\"", 6.0),
         ("storage.nvme.tb = \"1 EUR/h\"", 20.0),
         ("storage.nvme.gb_s = \"1 EUR/h\"", 15.0),
         ("storage.nvme.whole = \"1 EUR/h\"", 5.0),
+        ("rack_unit = \"1 EUR/h\"\nstorage.nfs.rack_units = 4", 9.0),
+        ("rack_unit = \"1 EUR/h\"\nstorage.nvme.rack_units = 1", 10.0),
+        ("storage.rated.iops = \"0.01 EUR/h\"", 20.0),
+        ("node = \"0 EUR/h\"", 0.0),
         ("other = { a = \"1 EUR/h\", b = \"730 EUR/month\" }", 2.0),
         ("gpu = \"$1 /h\"\ncore = \"$1 /h\"", 27.0),
     ] {
@@ -78,13 +89,30 @@ fn purchases_are_spread_over_the_lifetime() {
 fn prices_that_cannot_be_used_are_refused_with_line_and_remedy() {
     for (prices, words) in [
         ("gpu = \"$1 /h\"\nnode = \"1 EUR/h\"", "write all prices in EUR"),
+        ("gpu = \"$1 /h\"\nkwh = \"0.1 EUR\"", "write all prices in $"),
+        ("gpu = \"$1 /h\"\nother.x = \"500kr\"", "this price is in kr"),
         ("gpu = 5", "an amount with its currency"),
         ("gpu = \"5 /h\"", "there is no currency"),
         ("gpu = \"$5 /week\"", "write \"/h\", \"/month\" or \"/year\""),
-        ("kwh = \"$0.10 /h\"", "a text on both sides"),
+        ("kwh = \"$0.10 /h\"", "text on both sides"),
         ("gpus = \"$5\"", "unknown key `gpus`"),
         ("storage.nsf.tb = \"$5\"", "there is no storage named \"nsf\""),
         ("lifetime = \"4\"", "needs a unit"),
+    ] {
+        let found = refused(prices);
+        assert!(found.contains(words) && found.contains("a.toml:"), "{prices}: {found}");
+    }
+}
+
+#[test]
+fn prices_without_effect_are_refused_with_what_they_need() {
+    for (prices, words) in [
+        // No job reads from this server, and it has no capacity: 0 TB would cost nothing.
+        ("storage.rated.tb = \"$1000 /h\"", "write its `capacity`"),
+        ("storage.nfs.iops = \"$1 /h\"", "write its `operations`"),
+        ("gpu = \"$1 /h\"\nstorage.nfs.rack_units = 4", "write `prices.rack_unit"),
+        ("lifetime = \"4 y\"", "there is no price in `[prices]`"),
+        ("", "there is no price in `[prices]`"),
     ] {
         let found = refused(prices);
         assert!(found.contains(words) && found.contains("a.toml:"), "{prices}: {found}");
