@@ -56,7 +56,7 @@ mod window;
 
 pub use bottleneck::{choose_job, say_without_step};
 pub use cause::{Cause, StallCause};
-pub use cost::{CostReport, JobCost, money};
+pub use cost::{CostReport, JobCost, money, money_with_half};
 pub use device_memory::DeviceMemoryReport;
 pub use figures::*;
 pub use json::schema;

@@ -2,7 +2,7 @@
 
 use super::accuracy::accuracy;
 use super::bottleneck::bottleneck;
-use super::cost::{cost, job_cost};
+use super::cost::{Costing, cost, job_cost};
 use super::device_memory::device_memory;
 use super::energy::energy;
 use super::epoch_starts::epoch_starts;
@@ -36,9 +36,10 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
     warnings.extend(jobs.iter().filter_map(no_interval));
     let makespan = over_replications(&outcomes.iter().map(|o| o.makespan).collect::<Vec<_>>());
     let energy = energy(outcomes);
-    let cost = cost(scenario, energy.as_ref(), &makespan);
+    let costings = costings(scenario, outcomes, &jobs);
+    let cost = cost(scenario, energy.as_ref(), &costings);
     for (index, job) in jobs.iter_mut().enumerate() {
-        job.cost = cost.as_ref().map(|cost| job_cost(scenario, cost, (index, job)));
+        job.cost = cost.as_ref().map(|cost| job_cost(scenario, cost, &costings, (index, job)));
     }
     Report {
         scenario: scenario.name.clone(),
@@ -67,6 +68,22 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         warnings,
         origins: scenario.origins.clone(),
     }
+}
+
+/// Returns what each replication shows of costs; nothing without prices.
+fn costings(scenario: &Scenario, outcomes: &[Outcome], jobs: &[JobReport]) -> Vec<Costing> {
+    let Some(prices) = &scenario.prices else { return Vec::new() };
+    // Only energy costs differently in each replication, by times that differ, too.
+    let all_differ = prices.kwh > 0.0 && outcomes.len() > 1;
+    let of = |outcome: &Outcome| {
+        if !all_differ {
+            return Costing::of(prices, outcome, jobs);
+        }
+        let of_one = (0..scenario.jobs.len())
+            .map(|job| job_report(scenario, std::slice::from_ref(outcome), job));
+        Costing::of(prices, outcome, &of_one.collect::<Vec<_>>())
+    };
+    outcomes.iter().map(of).collect()
 }
 
 /// Returns a sentence that says why the figures of a job have no interval; `None` if they have one.
