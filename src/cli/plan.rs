@@ -2,6 +2,7 @@
 
 use super::format::ReportFormat;
 use super::scenario::ScenarioArgs;
+use crate::plan::goal::share;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -23,17 +24,17 @@ pub struct Plan {
     /// Arguments that name the scenario and change it.
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// What is to hold, such as `stall < 2 %`; may be repeated
+    /// A goal, such as `stall < 2 %`; may be repeated
     #[arg(long, value_name = "GOAL")]
     pub goal: Vec<String>,
-    /// Key whose smallest value is wanted: `KEY`, `KEY=1..64`, `KEY=1 GB/s..20 GB/s` or `KEY=[1, 2, 4]`; twice for the smallest pairs
+    /// Key whose smallest value is searched: `KEY`, `KEY=1..64`, `KEY=1 GB/s..20 GB/s` or `KEY=[1, 2, 4]`; twice for the smallest pairs
     /// of two keys
     #[arg(long, value_name = "KEY[=RANGE]")]
     pub min: Vec<String>,
-    /// Key whose largest value is wanted
+    /// Key whose largest value is searched
     #[arg(long, value_name = "KEY[=RANGE]")]
     pub max: Vec<String>,
-    /// Key and values, for each of which there is an answer: `job.batch=[32, 64]`; may be repeated
+    /// Key with a list of values, each of which gets its own answer: `job.batch=[32, 64]`; may be repeated
     #[arg(long = "for", value_name = "KEY=[VALUES]")]
     pub rows: Vec<String>,
     /// An option by name, with the keys that it changes; without any, the scenario as it is
@@ -45,10 +46,10 @@ pub struct Plan {
     /// Probability that the answer is right, as far as the simulation goes
     #[arg(long, value_name = "SHARE", default_value = "95 %", value_parser = certainty)]
     pub certainty: f64,
-    /// Difference that does not matter: a part of a value, or of all time for shares
+    /// Difference that does not matter: a part of the value; for shares, points of all time
     #[arg(long, value_name = "SHARE", default_value = "0.5 %", value_parser = within)]
     pub within: f64,
-    /// Replications of each setting at most
+    /// Maximum number of replications of each setting
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(5..=100_000))]
     pub most: u32,
     /// Format of the answer
@@ -65,23 +66,14 @@ pub struct Plan {
     pub emit: Option<PathBuf>,
 }
 
-/// Reads a share, such as `95 %` or `0.95`.
-pub(super) fn share(text: &str) -> Option<f64> {
-    let percent = text.trim().strip_suffix('%').map(|number| number.trim().parse::<f64>());
-    match percent {
-        Some(number) => number.ok().map(|number| number / 100.0),
-        None => text.trim().parse().ok(),
-    }
-}
-
 fn certainty(text: &str) -> Result<f64, String> {
-    share(text)
-        .filter(|share| (0.5..=0.9999).contains(share))
-        .ok_or_else(|| "write a probability from 50 % to 99.99 %, such as 95 %".to_owned())
+    share(text).filter(|share| (0.5..=0.9999).contains(share)).ok_or_else(|| {
+        "write a probability from 50 % to 99.99 %, such as `95 %` or `0.95`".to_owned()
+    })
 }
 
 fn within(text: &str) -> Result<f64, String> {
     share(text)
         .filter(|share| (1e-5..=0.5).contains(share))
-        .ok_or_else(|| "write a share from 0.001 % to 50 %, such as 1 %".to_owned())
+        .ok_or_else(|| "write a share from 0.001 % to 50 %, such as `1 %` or `0.01`".to_owned())
 }

@@ -5,6 +5,7 @@ use super::paths::Paths;
 use super::progress::tick;
 use super::{Failure, input};
 use crate::cli::{Changes, KeyChange, ScenarioOptions};
+use crate::plan;
 use crate::probe::limits;
 use crate::profile::Profile;
 use crate::ranges;
@@ -122,7 +123,9 @@ impl Opened {
 
     /// Returns the scenario with all overrides.
     pub(super) fn resolve(&self) -> Result<Scenario, Problems> {
-        self.file.resolve(&self.overrides)
+        let scenario = self.file.resolve(&self.overrides)?;
+        plan::check(&self.file, &self.overrides, &scenario)?;
+        Ok(scenario)
     }
 
     /// Returns what the scenario is resolved from, for a verdict, which changes keys.
@@ -170,6 +173,10 @@ impl Opened {
 
     /// Returns the grid of points of the `[sweep]` table and of the lists to sweep in addition.
     pub(super) fn grid(&self) -> Result<Grid, Failure> {
+        // Without the values of the axes the scenario may be refused; its points are then checked later.
+        if let Ok(scenario) = self.file.resolve(&self.overrides) {
+            plan::check(&self.file, &self.overrides, &scenario)?;
+        }
         let axes = self.file.axes_with(&self.varied)?;
         if axes.is_empty() {
             let what = "cannot sweep: the scenario has no [sweep] table";

@@ -2,51 +2,23 @@
 
 use crate::metric::{self, Better, Metric, Unit, Value};
 use crate::report::format::{self, prefixed};
-use crate::report::{Cause, Figure, JobReport, Report, money};
+use crate::report::{Cause, Figure, JobReport, Report, money, money_with_half};
 use crate::scenario::{Money, Scenario, choose};
 use crate::units::{LongTime, Power, Quantity, Size};
 
-/// Other names of figures, with the column or place in JSON that each stands for.
-const OTHER_NAMES: [(&str, &str); 33] = [
-    ("accelerator_utilization", "accelerator_utilisation"),
+/// Usual names of figures beside their columns and labels, with the column or place in JSON of each.
+const USUAL_NAMES: [(&str, &str); 5] = [
     ("au", "accelerator_utilisation"),
-    ("cost", "cost_per_month"),
-    ("cost_of_a_month", "cost_per_month"),
-    ("cost_of_an_epoch", "cost_per_epoch"),
-    ("cost_of_an_hour", "cost.hour"),
-    ("cost_of_the_run", "cost_of_run"),
+    ("accelerator_utilization", "accelerator_utilisation"),
     ("cost_per_hour", "cost.hour"),
-    ("cost_per_run", "cost_of_run"),
-    ("checkpoint_time", "recovery.checkpoint_time"),
-    ("energy", "energy_per_sample"),
-    ("energy_per_step", "energy.per_step"),
-    ("epoch", "epoch_time"),
     ("goodput", "fresh_samples_per_second"),
-    ("images_per_second", "samples_per_second"),
-    ("memory", "device_memory"),
-    ("month", "cost_per_month"),
-    ("power", "energy.power"),
-    ("rate", "samples_per_second"),
-    ("samples/s", "samples_per_second"),
-    ("speed", "samples_per_second"),
-    ("stalls", "stall"),
-    ("steps/s", "steps_per_second"),
-    ("step", "step_time"),
     ("throughput", "samples_per_second"),
-    ("time_of_a_step", "step_time"),
-    ("time_of_an_epoch", "epoch_time"),
-    ("time_to_target", "time_to_accuracy"),
-    ("tta", "time_to_accuracy"),
-    ("utilisation", "accelerator_utilisation"),
-    ("utilization", "accelerator_utilisation"),
-    ("wait", "stall"),
-    ("waiting", "stall"),
 ];
 
-/// Name of the share of time that goes into checkpoints, the own ones and those of other ranks together.
+/// Name of the share of time that checkpoints hold a job up, its own and those of other ranks together.
 const CHECKPOINTS: &str = "checkpoint_share";
 
-/// A figure of a report that a goal is about, or by which options are chosen.
+/// A figure of a report, for a goal or for the choice between options.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// The figure, as the user wrote it.
@@ -73,30 +45,59 @@ enum At {
 }
 
 impl Wanted {
-    /// Reads the name of a figure: a column of sweeps, a place in JSON, or a usual name, with `p95` or `p99` for a quantile, and with `of JOB`.
+    /// Reads the name of a figure by which options are chosen, as a goal has it.
     ///
     /// # Errors
-    /// If there is no such figure or job; what is wrong, and what to write.
+    /// If there is no such figure or job, or if neither direction of the figure is better; what is wrong, and what to write.
     pub fn parse(text: &str, scenario: &Scenario) -> Result<Wanted, (String, String)> {
-        let (words, at) = quantile(text);
-        let made =
-            |of: Of, job: Option<String>| Wanted { text: text.trim().to_owned(), of, at, job };
-        if let Some(of) = Of::named(&words) {
-            return made(of, None).checked();
+        let wanted = Wanted::read(text, scenario)?;
+        match wanted.of {
+            Of::Metric(metric) if metric.better == Better::Neither => Err((
+                format!("neither more nor less of `{}` is better", wanted.text),
+                format!(
+                    "choose by another figure, such as `throughput`, and write a goal: `{} > …`",
+                    wanted.text
+                ),
+            )),
+            _ => Ok(wanted),
         }
-        if let Some((figure, job)) = words.rsplit_once(" of ")
-            && let Some(of) = Of::named(figure)
-        {
-            let names: Vec<&str> = scenario.jobs.iter().map(|job| &*job.name).collect();
-            let job = job.trim().trim_matches('`');
-            return match names.contains(&job) {
-                true => made(of, Some(job.to_owned())).checked(),
-                false => Err((format!("there is no job named {job:?}"), choose(job, &names))),
-            };
+    }
+
+    /// Reads the name of a figure: a column of sweeps, a place in JSON, the label in a report or a usual name; with `p50`, `p95` or
+    /// `p99` for a quantile, and with `of JOB`.
+    fn read(text: &str, scenario: &Scenario) -> Result<Wanted, (String, String)> {
+        let text = text.trim();
+        let made = |(of, at): (Of, At), job: Option<String>| {
+            // Messages put the text between backticks.
+            Wanted { text: text.replace('`', ""), of, at, job }.checked()
+        };
+        if let Some(found) = figure(text) {
+            return made(found, None);
         }
-        let known: Vec<&str> = names().collect();
+        // A figure or a name may itself hold " of ": `cost of an epoch of rest of it`.
+        let parts = text.match_indices(" of ");
+        let parts =
+            parts.filter_map(|(at, of)| Some((figure(&text[..at])?, text[at + of.len()..].trim())));
+        let parts: Vec<((Of, At), &str)> = parts.collect();
+        let names: Vec<&str> = scenario.jobs.iter().map(|job| &*job.name).collect();
+        for (found, job) in &parts {
+            let quoted = job.trim_matches('`');
+            if let Some(name) = names.iter().find(|name| **name == *job || **name == quoted) {
+                return made(*found, Some((*name).to_owned()));
+            }
+        }
+        if let Some((_, job)) = parts.first() {
+            let job = job.trim_matches('`');
+            return Err((format!("there is no job named {job:?}"), choose(job, &names)));
+        }
+        if let Some(word) = text.split_whitespace().find(|word| is_quantile(word)) {
+            let remedy = "write `p50`, `p95` or `p99`, which reports have";
+            return Err((format!("there is no quantile `{word}`"), remedy.to_owned()));
+        }
+        let known: Vec<&str> = names_of_figures().collect();
+        let (words, _) = quantile(text);
         let remedy = choose(&normal(&words), &known);
-        Err((format!("there is no figure `{}`", words.trim()), remedy))
+        Err((format!("there is no figure `{}`", words.replace('`', "")), remedy))
     }
 
     /// Refuses a quantile of a figure that has none.
@@ -107,7 +108,7 @@ impl Wanted {
             true => Ok(self),
             false => Err((
                 format!("`{}` has no quantiles", self.text),
-                format!("write the mean, or a quantile of one of {}", QUANTILES.join(", ")),
+                "leave the quantile out; step times have some: `p99 step time`".to_owned(),
             )),
         }
     }
@@ -164,8 +165,8 @@ impl Wanted {
         }
     }
 
-    /// Returns the value in a report: that of the job that is named, or the worst of all jobs, larger ones being worse if `most`. `None` if a
-    /// job does not have the figure.
+    /// Returns the value in a report: the named job's, or the worst of all jobs. Larger values are worse if `most`. `None` if a job
+    /// does not have the figure.
     #[must_use]
     pub fn value(&self, report: &Report, most: bool) -> Option<f64> {
         self.figure(report, most)?.mean
@@ -217,17 +218,16 @@ const QUANTILES: [&str; 2] = ["step_time", "first_batch"];
 impl Of {
     fn named(text: &str) -> Option<Of> {
         let name = normal(text);
-        let other = OTHER_NAMES.iter().find(|(other, _)| *other == name);
-        let name = other.map_or(&*name, |(_, name)| name);
+        let usual = USUAL_NAMES.iter().find(|(usual, _)| *usual == name);
+        let name = usual.map_or(&*name, |(_, name)| name);
         if name == CHECKPOINTS {
             return Some(Of::Checkpoints);
         }
-        let is = |metric: &&Metric| {
-            let json = metric.json.strip_prefix("jobs.").unwrap_or(&metric.json);
-            !name.is_empty() && (metric.column == name || json == name)
-        };
-        let figures = metric::all().iter().filter(|of| is_figure(of));
-        figures.into_iter().find(is).map(Of::Metric)
+        let figures = || metric::all().iter().filter(|of| is_figure(of) && !name.is_empty());
+        let found = figures().find(|metric| metric.column == name || place(metric) == name);
+        let label =
+            |metric: &&Metric| normal(metric.label.split(" [").next().unwrap_or("")) == name;
+        found.or_else(|| figures().find(label)).map(Of::Metric)
     }
 }
 
@@ -235,14 +235,24 @@ fn is_figure(metric: &Metric) -> bool {
     matches!(metric.value, Value::Job(_) | Value::Stall(_))
 }
 
+/// Returns the place of a figure in a JSON report, without `jobs.`.
+fn place(metric: &Metric) -> &str {
+    metric.json.strip_prefix("jobs.").unwrap_or(&metric.json)
+}
+
 /// Returns the names of all figures, the usual ones first.
-fn names() -> impl Iterator<Item = &'static str> {
-    let others = OTHER_NAMES.iter().map(|(name, _)| *name).filter(|name| name.len() > 4);
-    let columns = metric::all().iter().filter(|of| is_figure(of)).map(|metric| {
-        let json = metric.json.strip_prefix("jobs.").unwrap_or(&metric.json);
-        if metric.column.is_empty() { json } else { &*metric.column }
-    });
-    columns.chain([CHECKPOINTS]).chain(others)
+fn names_of_figures() -> impl Iterator<Item = &'static str> {
+    let usual = ["au", "throughput", "goodput", CHECKPOINTS];
+    let columns = metric::all().iter().filter(|of| is_figure(of));
+    let columns = columns
+        .map(|metric| if metric.column.is_empty() { place(metric) } else { &*metric.column });
+    usual.into_iter().chain(columns)
+}
+
+/// Returns the figure with this name, and which of its values.
+fn figure(text: &str) -> Option<(Of, At)> {
+    let (words, at) = quantile(text);
+    Some((Of::named(&words)?, at))
 }
 
 /// Returns a name as columns have it: `Epoch time` is `epoch_time`.
@@ -253,17 +263,30 @@ fn normal(text: &str) -> String {
     words.collect::<Vec<_>>().join("_").to_lowercase()
 }
 
-/// Returns a text without the word for a quantile in it, and which one it is.
+/// Returns a text without the word for a quantile in it, and which one it is: `p99 step time`, `step time p99`, `p99 of step time`.
 fn quantile(text: &str) -> (String, At) {
     let of = |word: &str| match word.to_lowercase().as_str() {
         "p50" | "median" => Some(At::Median),
         "p95" => Some(At::P95),
         "p99" => Some(At::P99),
+        "mean" => Some(At::Mean),
         _ => None,
     };
-    let at = text.split_whitespace().find_map(of).unwrap_or(At::Mean);
-    let rest = text.split_whitespace().filter(|word| of(word).is_none() && *word != "mean");
-    (rest.collect::<Vec<_>>().join(" "), at)
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    let Some(place) = words.iter().position(|word| of(word).is_some()) else {
+        return (words.join(" "), At::Mean);
+    };
+    let at = of(words.remove(place)).unwrap_or(At::Mean);
+    if place == 0 && words.first() == Some(&"of") {
+        words.remove(0);
+    }
+    (words.join(" "), at)
+}
+
+/// Returns whether a word names a quantile, of which reports have only some: `p90`.
+fn is_quantile(word: &str) -> bool {
+    let number = word.strip_prefix(['p', 'P']).unwrap_or("");
+    !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.')
 }
 
 /// A goal: a figure that is at most or at least a value.
@@ -307,10 +330,11 @@ impl Goal {
             return Err((format!("{text:?} has no comparison"), remedy.to_owned()));
         };
         let (figure, value) = (&text[..at], text[at + word.len()..].trim());
-        let wanted = Wanted::parse(figure, scenario)?;
+        let wanted = Wanted::read(figure, scenario)?;
         let limit = amount(value, wanted.unit(), scenario)
             .map_err(|remedy| (format!("{value:?} is no value of `{}`", figure.trim()), remedy))?;
-        Ok(Goal { text: text.trim().to_owned(), wanted, most: *most, limit, is_strict: *is_strict })
+        let text = text.trim().replace('`', "");
+        Ok(Goal { text, wanted, most: *most, limit, is_strict: *is_strict })
     }
 
     /// Returns the figure in a report; `None` if the report does not have it.
@@ -364,8 +388,8 @@ impl Goal {
         }
     }
 
-    /// Returns the margin below which either decision is as good, if figures need be known to a part `within`: of the value or, for
-    /// shares, of all time, but at most a quarter of the way to 0 and to 1.
+    /// Returns the margin that does not matter: the part `within` of the limit. For shares `within` counts points of all time, but at
+    /// most a quarter of the way from the limit to 0 and to 1.
     #[must_use]
     pub fn tolerance(&self, within: f64) -> f64 {
         let limit = self.limit.abs();
@@ -380,10 +404,19 @@ impl Goal {
     }
 }
 
+/// Reads a share, such as `95 %` or `0.95`. A number without a percent sign must be below 1: `1` may mean 1 % or 100 %.
+#[must_use]
+pub fn share(text: &str) -> Option<f64> {
+    let number = |text: &str| text.trim().replace('_', "").parse::<f64>().ok();
+    let share = match text.trim().strip_suffix('%') {
+        Some(percent) => number(percent)? / 100.0,
+        None => number(text).filter(|share| *share < 1.0)?,
+    };
+    Some(share).filter(|share| share.is_finite())
+}
+
 /// Reads a value in the unit of a figure; what to write if it is none.
 fn amount(text: &str, unit: Unit, scenario: &Scenario) -> Result<f64, String> {
-    let number =
-        |text: &str| text.trim().replace('_', "").parse::<f64>().ok().filter(|of| of.is_finite());
     match unit {
         Unit::Seconds => {
             text.parse::<Quantity<LongTime>>().map(Quantity::si).map_err(|error| error.to_string())
@@ -395,10 +428,8 @@ fn amount(text: &str, unit: Unit, scenario: &Scenario) -> Result<f64, String> {
             text.parse::<Quantity<Power>>().map(Quantity::si).map_err(|error| error.to_string())
         }
         Unit::Share => {
-            let percent = text.strip_suffix('%').and_then(number).map(|value| value / 100.0);
-            let share =
-                percent.or_else(|| number(text)).filter(|share| (0.0..=1.0).contains(share));
-            share.ok_or_else(|| "write a share of the time, such as \"2 %\"".to_owned())
+            let share = share(text).filter(|share| (0.0..=1.0).contains(share));
+            share.ok_or_else(|| "write a share of the time, such as \"2 %\" or \"0.02\"".to_owned())
         }
         Unit::Money => {
             let prices = scenario.prices.as_ref();
@@ -464,12 +495,13 @@ pub fn with_interval(value: f64, ends: Option<[f64; 2]>, unit: Unit, currency: &
     let quantity = match unit {
         Unit::Seconds => format::Quantity::Seconds,
         Unit::Share => format::Quantity::Share,
-        Unit::Money | Unit::Bytes | Unit::Joules | Unit::Watts => {
-            let half = ends
-                .map(|[low, high]| (high - low) / 2.0)
-                .filter(|half| *half > 1e-3 * value.abs());
-            let half = half.map(|half| format!(" ± {}", written(half, unit, currency)));
-            return written(value, unit, currency) + &half.unwrap_or_default();
+        Unit::Money => {
+            let half = ends.map_or(0.0, |[low, high]| (high - low) / 2.0);
+            return money_with_half(value, half, currency);
+        }
+        Unit::Bytes | Unit::Joules | Unit::Watts => {
+            let half = ends.map_or(0.0, |[low, high]| (high - low) / 2.0);
+            return prefixed_with_half(&written(value, unit, currency), value, half);
         }
         _ => format::Quantity::Count,
     };
@@ -478,6 +510,20 @@ pub fn with_interval(value: f64, ends: Option<[f64; 2]>, unit: Unit, currency: &
     match unit {
         Unit::Seconds | Unit::Share | Unit::Count | Unit::Ratio | Unit::Text => text,
         _ => format!("{text} {}", unit.symbol()),
+    }
+}
+
+/// Adds the half-width of its interval to a written value, in the same unit and with as many decimals: `5.231 ± 0.012 kJ`. A half-width
+/// that would be written as zero is left out.
+fn prefixed_with_half(written: &str, value: f64, half: f64) -> String {
+    let alone = || written.to_owned();
+    let Some((number, unit)) = written.split_once(' ') else { return alone() };
+    let Ok(scaled) = number.parse::<f64>() else { return alone() };
+    let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let half = format!("{:.decimals$}", half * scaled / value);
+    match half.contains(|c: char| ('1'..='9').contains(&c)) {
+        true => format!("{number} ± {half} {unit}"),
+        false => alone(),
     }
 }
 
@@ -497,7 +543,7 @@ mod tests {
         #[test]
         fn any_goal_is_read_or_refused(text in "\\PC*") {
             let scenario = scenario();
-            let values = ["stall", "cost", "step time", "throughput", "energy"];
+            let values = ["stall", "cost per epoch", "step time", "throughput", "energy"];
             let goals = values.iter().map(|figure| format!("{figure} < {text}"));
             for goal in goals.chain([text.clone(), format!("{text} < 2 %")]) {
                 let read = Goal::parse(&goal, &scenario);
@@ -516,7 +562,10 @@ mod tests {
             ("accelerator utilisation at least 95 %", false, 0.95),
             ("step time < 1 min 15 s", true, 75.0),
             ("p99 step time < 60 ms", true, 0.06),
-            ("step p99 <= 60 ms", true, 0.06),
+            ("step time p99 <= 60 ms", true, 0.06),
+            ("p99 of step time <= 60 ms", true, 0.06),
+            ("median step time < 60 ms", true, 0.06),
+            ("stall < 1 %", true, 0.01),
             ("epoch time below 1 h", true, 3600.0),
             ("time to accuracy < 2 d", true, 172_800.0),
             ("throughput > 12k", false, 12_000.0),
@@ -527,7 +576,13 @@ mod tests {
             ("power < 3 kW", true, 3000.0),
             ("cost per month < $50k", true, 50_000.0),
             ("cost of an epoch < $1.50", true, 1.5),
-            ("cost < $1M", true, 1e6),
+            ("cost of a month < $1M", true, 1e6),
+            ("cost of the run < $5", true, 5.0),
+            ("cost per hour < $5", true, 5.0),
+            ("cost to accuracy < $5k", true, 5000.0),
+            ("energy < 5 kWh", true, 1.8e7),
+            ("energy per step < 5 J", true, 5.0),
+            ("accelerator utilization > 0.9", false, 0.9),
             ("stall_transfer < 1 %", true, 0.01),
             ("queue_occupancy > 5", false, 5.0),
             ("device memory < 80 GB", true, 8e10),
@@ -541,6 +596,52 @@ mod tests {
     }
 
     #[test]
+    fn jobs_may_have_any_name() {
+        let text = crate::sweep::SCENARIO.replace("name = \"lenet\"", "name = \"NAME\"");
+        assert_ne!(text, crate::sweep::SCENARIO);
+        for name in ["c of d", "mean", "p99", "median", "a.b", "a month", "of", "it `x`"] {
+            let text = text.replace("NAME", name);
+            let file = ScenarioFile::parse("x.toml", text).expect("TOML");
+            let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
+            for figure in ["stall", "p95 step time", "AU"] {
+                for name_of in [name.to_owned(), format!("`{name}`")] {
+                    let goal = format!("{figure} of {name_of} < 0.5 s")
+                        .replace(" s", if figure.contains("time") { " s" } else { "" });
+                    let goal = Goal::parse(&goal, &scenario)
+                        .unwrap_or_else(|why| panic!("{goal}: {why:?}"));
+                    assert_eq!(goal.wanted.job.as_deref(), Some(name));
+                    assert_eq!(goal.wanted.at == At::P95, figure.starts_with("p95"));
+                    assert!(!goal.text.contains('`'), "{}", goal.text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn figures_without_a_better_side_can_be_goals_but_choose_no_option() {
+        let scenario = scenario();
+        assert!(Goal::parse("queue_occupancy > 5", &scenario).is_ok());
+        let (what, remedy) = Wanted::parse("queue_occupancy", &scenario).expect_err("no side");
+        assert_eq!(what, "neither more nor less of `queue_occupancy` is better");
+        assert!(remedy.contains("write a goal: `queue_occupancy > …`"), "{remedy}");
+        for figure in ["throughput", "cost per month", "checkpoint share", "stall"] {
+            assert!(Wanted::parse(figure, &scenario).is_ok(), "{figure}");
+        }
+    }
+
+    #[test]
+    fn intervals_have_the_digits_of_their_values() {
+        let of = |value: f64, half: f64, unit: Unit| {
+            with_interval(value, Some([value - half, value + half]), unit, "$")
+        };
+        assert_eq!(of(0.9137, 0.002_143, Unit::Money), "$0.914 ± $0.002");
+        assert_eq!(of(5.231, 0.002_143, Unit::Joules), "5.231 ± 0.002 J");
+        assert_eq!(of(5231.0, 41.0, Unit::Watts), "5.231 ± 0.041 kW");
+        assert_eq!(of(8e10, 0.0, Unit::Bytes), "80 GB");
+        assert_eq!(of(0.0, 0.0, Unit::Joules), "0 J");
+    }
+
+    #[test]
     fn goals_that_cannot_be_read_say_what_to_write() {
         let scenario = scenario();
         for (text, words) in [
@@ -548,13 +649,18 @@ mod tests {
             ("stal < 2 %", "stall"),
             ("< 2 %", "there is no figure"),
             ("stall < 2", "share of the time"),
+            // 1 % or 100 %?
+            ("stall < 1", "share of the time"),
+            ("p90 step time < 5 ms", "write `p50`, `p95` or `p99`"),
+            ("cost < $5", "cost_per_month"),
+            ("wait < 2 %", "there is no figure `wait`"),
             ("stall < 200 %", "share of the time"),
             ("stall < ", "share of the time"),
             ("step time < 5", "unit"),
             ("step time < 5 GB", "is a unit of a size"),
             ("throughput > fast", "write a number of samples/s"),
-            ("cost < 500", "currency"),
-            ("cost < 500 EUR", "write it in $"),
+            ("cost per month < 500", "currency"),
+            ("cost per month < 500 EUR", "write it in $"),
             ("p99 stall < 2 %", "quantile"),
             ("stall of nobody < 2 %", "there is no job named"),
         ] {

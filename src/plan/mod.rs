@@ -16,9 +16,53 @@ pub mod search;
 pub mod trial;
 pub mod unknown;
 
+use crate::scenario::{Override, PlanText, Problems, Scenario, ScenarioFile};
+
 pub use choice::{Choice, Rank, Standing, choose};
 pub use draws::{OverDraws, over_draws};
 pub use goal::{Goal, Wanted};
 pub use search::{Answer, MOST_OF_TWO, Tried, search};
 pub use trial::{Failed, Figured, Question, Setting, first_outcome};
 pub use unknown::Unknown;
+
+/// Reads the `[plan]` table of a scenario, so that mistakes in it are found by every command. Nothing is read if the command line changes
+/// keys and the table only fits the file without these changes.
+///
+/// # Errors
+/// If a goal, a key or the figure of `best` cannot be read, with its line.
+pub fn check(
+    file: &ScenarioFile,
+    overrides: &[Override],
+    scenario: &Scenario,
+) -> Result<(), Problems> {
+    let found = check_one(file, overrides, scenario);
+    match (found, overrides.is_empty()) {
+        (Err(problems), false) => match file.resolve(&[]) {
+            Ok(scenario) if check_one(file, &[], &scenario).is_ok() => Ok(()),
+            _ => Err(problems),
+        },
+        (found, _) => found,
+    }
+}
+
+fn check_one(
+    file: &ScenarioFile,
+    overrides: &[Override],
+    scenario: &Scenario,
+) -> Result<(), Problems> {
+    let table = file.plan(overrides)?;
+    let goal = |text: &str| Goal::parse(text, scenario).map(drop);
+    let best = |text: &str| Wanted::parse(text, scenario).map(drop);
+    let key = |text: &str| Unknown::parse(text, false, (file, overrides, scenario)).map(drop);
+    let read = |texts: &[PlanText], read: &dyn Fn(&str) -> Result<(), (String, String)>| {
+        texts.iter().try_for_each(|text| {
+            let refuse =
+                |(what, remedy): (String, String)| file.refuse(overrides, text, (&what, &remedy));
+            read(&text.text).map_err(refuse)
+        })
+    };
+    read(&table.goals, &goal)?;
+    read(&table.min, &key)?;
+    read(&table.max, &key)?;
+    read(table.best.as_slice(), &best)
+}

@@ -1,7 +1,7 @@
 //! The values of a key that a plan tries.
 
 use crate::scenario::{Override, Scenario, ScenarioFile, Value};
-use crate::units;
+use crate::units::{self, LongTime, Quantity};
 
 /// Largest number of values of a key.
 pub const MOST_VALUES: usize = 1000;
@@ -12,12 +12,11 @@ const PREFERRED: [f64; 24] = [
     6.2, 6.8, 7.5, 8.2, 9.1,
 ];
 
-/// How far a key is searched around its value where no range is given: an amount up to this many times as small and as large, a number
-/// up to [`TIMES`] as large, or up to [`LEAST_MOST`].
+/// How many times as small and as large as its present value an amount may become if no range is given.
 const AROUND: f64 = 100.0;
-/// How many times as large a whole number may become.
+/// How many times as large as its present value a whole number may become.
 const TIMES: u64 = 8;
-/// Up to which number a whole number is searched at least.
+/// Number up to which a whole number is searched at least.
 const LEAST_MOST: u64 = 64;
 
 /// A key whose smallest or largest value is wanted.
@@ -46,14 +45,25 @@ impl Unknown {
             Some((key, range)) => (key.trim(), Some(range.trim())),
             None => (text.trim(), None),
         };
+        if key.is_empty() {
+            let remedy = "write the key first: `job.loader.pytorch.workers=1..64`";
+            return Err(("there is no key".to_owned(), remedy.to_owned()));
+        }
+        quoted_where_needed(key, scenario)?;
+        let present = present(key, (file, overrides, scenario));
+        let example = example(key, present.as_ref());
         let values = match range {
-            Some(range) => read(key, range)?,
+            Some(range) => read(range).map_err(|what| (what, format!("write {example}")))?,
             None => {
-                let present = present(key, (file, overrides, scenario));
-                let values = present.as_ref().and_then(around);
+                let is_accepted = |value: Value| {
+                    let own = Override::new(key, value);
+                    let all: Vec<Override> = overrides.iter().cloned().chain([own]).collect();
+                    file.resolve(&all).is_ok()
+                };
+                let values = present.as_ref().and_then(|present| around(present, is_accepted));
                 values.ok_or_else(|| {
-                    let what = format!("`{key}` has no number here from which a range follows");
-                    (what, format!("write its range, `{key}=1..64`, or a list, `{key}=[1, 2, 4]`"))
+                    let what = format!("`{key}` has no number here around which to search");
+                    (what, format!("write its range, {example}"))
                 })?
             }
         };
@@ -62,8 +72,9 @@ impl Unknown {
             .map(|value| match value.as_f64() {
                 Some(number) => Ok((number, value)),
                 None => Err((
-                    format!("`{value}` is no number and no amount, so that none is the smallest"),
-                    "write numbers or amounts, or options, `--option NAME=KEY=VALUE`".to_owned(),
+                    format!("`{value}` is neither a number nor an amount"),
+                    "write numbers or amounts; for other values write options, `--option NAME=KEY=VALUE`"
+                        .to_owned(),
                 )),
             })
             .collect::<Result<_, _>>()?;
@@ -123,66 +134,146 @@ fn plain(key: &str) -> String {
     }
 }
 
-/// Returns the values around a present one.
-fn around(present: &Value) -> Option<Vec<Value>> {
+/// Refuses a key in which a name with a dot is not quoted.
+fn quoted_where_needed(key: &str, scenario: &Scenario) -> Result<(), (String, String)> {
+    let jobs = scenario.jobs.iter().map(|job| ("job", &job.name));
+    let storages = scenario.storage.iter().map(|storage| ("storage", &storage.name));
+    let datasets = scenario.datasets.iter().map(|dataset| ("dataset", &dataset.name));
+    for (table, name) in jobs.chain(storages).chain(datasets).filter(|(_, name)| name.contains('.'))
+    {
+        let rest = key.strip_prefix(table).and_then(|rest| rest.strip_prefix('.'));
+        let rest = rest.and_then(|rest| rest.strip_prefix(&**name));
+        if let Some(rest) = rest.filter(|rest| rest.starts_with('.')) {
+            let what = format!("`{name}` has a dot, which divides keys");
+            return Err((what, format!("write the name in quotes: `{table}.\"{name}\"{rest}`")));
+        }
+    }
+    Ok(())
+}
+
+/// Returns examples of ranges and lists of a key, by the kind of its present value.
+fn example(key: &str, present: Option<&Value>) -> String {
+    let amount = present.and_then(Value::as_str).and_then(parsed);
+    match (present.and_then(Value::as_f64), amount) {
+        (_, Some(Amount { number, unit, .. })) => {
+            let more = units::rounded(number * 10.0);
+            format!(
+                "`{key}={number} {unit}..{more} {unit}`, or a list, `{key}=[\"{number} {unit}\", \"{more} {unit}\"]`"
+            )
+        }
+        (Some(_), None) => format!("`{key}=1..64`, or a list, `{key}=[1, 2, 4]`"),
+        (None, None) => {
+            format!(
+                "`{key}=1..64`, with units where the key has them, or a list, `{key}=[1, 2, 4]`"
+            )
+        }
+    }
+}
+
+/// Returns the values around a present one; `is_accepted` says whether the scenario accepts a value.
+fn around(present: &Value, is_accepted: impl Fn(Value) -> bool) -> Option<Vec<Value>> {
     let number = present.as_f64()?;
     match present.as_str() {
-        None if number.fract() == 0.0 && number >= 0.0 => {
-            let most = TIMES.saturating_mul(number as u64).clamp(LEAST_MOST, MOST_VALUES as u64);
-            Some((1..=most).map(Value::from).collect())
+        None if number.fract() == 0.0 && (0.0..=WHOLE).contains(&number) => {
+            let present = number as u64;
+            let most = TIMES.saturating_mul(present).max(LEAST_MOST);
+            let mut all = whole_numbers(1, most);
+            all.push(present);
+            // For some keys, such as PyTorch's workers, zero has a meaning of its own.
+            if present == 0 || is_accepted(Value::from(0_u64)) {
+                all.push(0);
+            }
+            Some(all.into_iter().map(Value::from).collect())
         }
         None => {
             Some(preferred(number / AROUND, number * AROUND).into_iter().map(Value::from).collect())
         }
         Some(text) => {
-            let (number, unit) = units::number_and_unit(text)?;
+            let Amount { number, unit, .. } = parsed(text)?;
             Some(amounts(number / AROUND, number * AROUND, unit))
         }
     }
 }
 
-/// Reads a range or a list.
-fn read(key: &str, text: &str) -> Result<Vec<Value>, (String, String)> {
-    let wrong = |what: String| {
-        (what, format!("write `{key}=1..64`, `{key}=1 GB/s..20 GB/s` or `{key}=[1, 2, 4]`"))
+/// Returns all whole numbers of a range, or the preferred ones if there are too many.
+fn whole_numbers(from: u64, to: u64) -> Vec<u64> {
+    match to - from < MOST_VALUES as u64 {
+        true => (from..=to).collect(),
+        false => {
+            let zero = (from == 0).then_some(0);
+            let all = preferred(from.max(1) as f64, to as f64).into_iter();
+            zero.into_iter().chain(all.map(|value| value.round() as u64)).collect()
+        }
+    }
+}
+
+/// Largest whole number that is exact as a floating-point number, as TOML and JSON may have it.
+const WHOLE: f64 = 9_007_199_254_740_992.0;
+
+/// Reads a whole number, which may be written `1e6` or `1_000_000`.
+fn whole(text: &str) -> Option<u64> {
+    let text = text.replace('_', "");
+    let written = || {
+        let number = text.parse::<f64>().ok().filter(|_| !text.contains('.'))?;
+        ((0.0..=WHOLE).contains(&number) && number.fract() == 0.0).then_some(number as u64)
     };
+    text.parse().ok().or_else(written)
+}
+
+/// An amount as written.
+struct Amount<'t> {
+    number: f64,
+    unit: &'t str,
+    /// The amount in its SI unit.
+    si: f64,
+    si_unit: &'static str,
+}
+
+/// Reads an amount of any kind.
+fn parsed(text: &str) -> Option<Amount<'_>> {
+    let text = text.trim();
+    if let (Some(si), Some(si_unit)) = (units::si(text), units::si_unit(text)) {
+        // A time in several units is taken in seconds.
+        let (number, unit) = units::number_and_unit(text).unwrap_or((si, si_unit));
+        return Some(Amount { number, unit, si, si_unit });
+    }
+    let si = text.parse::<Quantity<LongTime>>().ok()?.si();
+    let unit = text.trim_start_matches(|c: char| !c.is_alphabetic());
+    Some(Amount { number: text.strip_suffix(unit)?.trim().parse().ok()?, unit, si, si_unit: "s" })
+}
+
+/// Reads a range or a list; what is wrong if it is neither.
+fn read(text: &str) -> Result<Vec<Value>, String> {
     if text.starts_with('[') {
-        let list = Override::varied(&format!("x.{}={text}", "y")).map_err(|problems| {
-            wrong(problems.iter().next().map_or_else(String::new, |problem| problem.what.clone()))
+        let list = Override::varied(&format!("x.y={text}")).map_err(|problems| {
+            problems.iter().next().map_or_else(String::new, |problem| problem.what.clone())
         })?;
         let list = list.value().and_then(Value::elements);
-        return list.ok_or_else(|| wrong(format!("{text:?} is no list")));
+        return list.ok_or_else(|| format!("{text:?} is not a list"));
     }
     let Some((from, to)) = text.split_once("..") else {
-        return Err(wrong(format!("{text:?} is no range and no list")));
+        return Err(format!("{text:?} is neither a range nor a list"));
     };
     let bare = |text: &str| text.trim().trim_matches('"').trim().to_owned();
     let (from, to) = (bare(from), bare(to.trim_start_matches('=')));
-    if let (Ok(from), Ok(to)) = (from.parse::<u64>(), to.parse::<u64>()) {
-        return match to.checked_sub(from) {
-            None => Err(wrong(format!("{from} is larger than {to}"))),
-            Some(more) if more < MOST_VALUES as u64 => Ok((from..=to).map(Value::from).collect()),
-            Some(_) => {
-                let all = preferred(from.max(1) as f64, to as f64).into_iter();
-                Ok(all.map(|value| Value::from(value.round() as u64)).collect())
-            }
+    if let (Some(low), Some(high)) = (whole(&from), whole(&to)) {
+        return match low <= high {
+            true => Ok(whole_numbers(low, high).into_iter().map(Value::from).collect()),
+            false => Err(format!("{from} is larger than {to}")),
         };
     }
-    if let (Ok(from), Ok(to)) = (from.parse::<f64>(), to.parse::<f64>()) {
-        return match from > 0.0 && from <= to && to.is_finite() {
-            true => Ok(preferred(from, to).into_iter().map(Value::from).collect()),
-            false => Err(wrong(format!("{from} to {to} is no range of numbers above 0"))),
+    if let (Ok(low), Ok(high)) = (from.parse::<f64>(), to.parse::<f64>()) {
+        return match low > 0.0 && low <= high && high.is_finite() {
+            true => Ok(preferred(low, high).into_iter().map(Value::from).collect()),
+            false => Err(format!("{from} to {to} is not a range of numbers above 0")),
         };
     }
-    let (Some(low), Some(high)) = (units::si(&from), units::si(&to)) else {
-        return Err(wrong(format!("{text:?} is no range of numbers or amounts")));
+    let (Some(low), Some(high)) = (parsed(&from), parsed(&to)) else {
+        return Err(format!("{text:?} is not a range of numbers or amounts"));
     };
-    if units::si_unit(&from) != units::si_unit(&to) || low <= 0.0 || low > high {
-        return Err(wrong(format!("{from} to {to} is no range of amounts above 0 of one kind")));
-    }
-    match units::number_and_unit(&from) {
-        Some((number, unit)) => Ok(amounts(number, number * high / low, unit)),
-        None => Err(wrong(format!("{from:?} is no number with a unit"))),
+    match low.si_unit == high.si_unit && low.si > 0.0 && low.si <= high.si {
+        true => Ok(amounts(low.number, low.number * high.si / low.si, low.unit)),
+        false => Err(format!("{from} to {to} is not a range of amounts above 0 of one kind")),
     }
 }
 
@@ -230,9 +321,18 @@ mod tests {
     }
 
     fn parsed(text: &str) -> Result<Vec<String>, (String, String)> {
+        read_with(text, &[])
+    }
+
+    /// Returns the values of a key in a scenario with this change.
+    fn with(text: &str, change: &str) -> Result<Vec<String>, (String, String)> {
+        read_with(text, &[change.parse().expect("a key")])
+    }
+
+    fn read_with(text: &str, changes: &[Override]) -> Result<Vec<String>, (String, String)> {
         let file = ScenarioFile::parse("x.toml", crate::sweep::SCENARIO.to_owned()).expect("TOML");
-        let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
-        let unknown = Unknown::parse(text, false, (&file, &[], &scenario))?;
+        let scenario = file.resolve(changes).unwrap_or_else(|problems| panic!("{problems}"));
+        let unknown = Unknown::parse(text, false, (&file, changes, &scenario))?;
         Ok(unknown.values.iter().map(ToString::to_string).collect())
     }
 
@@ -258,8 +358,66 @@ mod tests {
     fn a_key_alone_is_searched_around_its_value() {
         let threads = parsed("job.loader.tf-queue.threads").expect("threads");
         assert_eq!((threads.len(), threads[0].as_str()), (64, "1"));
-        let all = parsed("storage.disk.file-server.bandwidth");
-        assert!(all.as_ref().is_ok_and(|all| all.len() > 90) || all.is_err(), "{all:?}");
+        // A hundredth to a hundred times as much: four decades of 24 numbers each, and the ends.
+        let rates = parsed("storage.disk.file-server.per_stream").expect("rates");
+        assert_eq!(rates.len(), 4 * 24 + 1, "{rates:?}");
+        assert_eq!((&*rates[0], &*rates[96]), ("\"0.1 MB/s\"", "\"1000 MB/s\""));
+    }
+
+    #[test]
+    fn a_large_number_alone_is_searched_around_its_value_too() {
+        // System: a data set of 20,000 samples. Expectation: preferred numbers up to eight times as many, and 20,000 itself.
+        let text = with("dataset.digits.samples", "dataset.digits.samples=20000");
+        let samples: Vec<u64> =
+            text.expect("samples").iter().map(|of| of.parse().expect("a number")).collect();
+        assert_eq!((samples[0], samples.last()), (1, Some(&160_000)));
+        assert!(samples.contains(&20_000) && samples.len() < 200, "{samples:?}");
+        assert!(samples.is_sorted(), "{samples:?}");
+        let odd = with("dataset.digits.samples", "dataset.digits.samples=12345").expect("samples");
+        assert!(odd.contains(&"12345".to_owned()), "{odd:?}");
+    }
+
+    #[test]
+    fn zero_is_tried_where_the_scenario_accepts_it() {
+        let loader = "job.loader={ pytorch = { workers = 2 } }";
+        let workers = with("job.loader.pytorch.workers", loader).expect("workers");
+        assert_eq!((&*workers[0], &*workers[1], workers.len()), ("0", "1", 65));
+        assert_eq!(parsed("job.batch").expect("sizes")[0], "1");
+    }
+
+    #[test]
+    fn ranges_of_whole_numbers_may_have_exponents_and_those_of_times_years() {
+        let many = parsed("job.batch=4..1e9").expect("whole numbers");
+        assert_eq!((&*many[0], many.last().map(String::as_str)), ("4", Some("1000000000")));
+        assert!(many.iter().all(|of| of.parse::<u64>().is_ok()), "{many:?}");
+        assert_eq!(parsed("job.batch=0..2"), Ok(["0", "1", "2"].map(str::to_owned).into()));
+        assert_eq!(parsed("job.batch=0..5000").expect("many")[..2], ["0", "1"]);
+        let years = parsed("prices.lifetime = 1 y..2 y").expect("years");
+        assert_eq!((&*years[0], years.last().map(String::as_str)), ("\"1 y\"", Some("\"2 y\"")));
+        let days = parsed("prices.lifetime = 180 d..1 y").expect("days");
+        assert_eq!(days.last().map(String::as_str), Some("\"365 d\""));
+        let seconds = parsed("job.start = 1 min 15 s..2 min").expect("times");
+        assert_eq!(
+            (&*seconds[0], seconds.last().map(String::as_str)),
+            ("\"75 s\"", Some("\"120 s\""))
+        );
+    }
+
+    #[test]
+    fn remedies_fit_the_key() {
+        for (text, words) in [
+            ("job.loader.tf-queue.threads = many", "threads=1..64`"),
+            ("storage.disk.file-server.per_stream = many", "per_stream=10 MB/s..100 MB/s`"),
+            ("=1..4", "write the key first"),
+            ("", "write the key first"),
+        ] {
+            let (what, remedy) = parsed(text).expect_err(text);
+            assert!(remedy.contains(words), "{text}: {what}: {remedy}");
+        }
+        for key in ["job.a.b.batch", "job.a.b.batch = 1..8"] {
+            let (what, remedy) = with(key, "job.name=\"a.b\"").expect_err(key);
+            assert!(remedy.contains("`job.\"a.b\".batch`"), "{key}: {what}: {remedy}");
+        }
     }
 
     #[test]

@@ -636,7 +636,7 @@ fn plans_that_cannot_be_made_are_refused_with_what_to_write() {
         (&min[..], "write `--goal \"stall < 2 %\"`"),
         (&["--goal", "stal < 2 %", "--min", THREADS], "there is no figure `stal`"),
         (&["--goal", "stall < 2", "--min", THREADS], "share of the time"),
-        (&["--goal", "cost < $5", "--min", THREADS], "[prices]"),
+        (&["--goal", "cost per month < $5", "--min", THREADS], "[prices]"),
         (&["--goal", "stall < 2 %", "--min", "job.loader.tf-queue.threds=1..4"], "threads"),
         (&["--goal", "stall < 2 %", "--min", "job.batch=8..4"], "8 is larger than 4"),
         (&["--goal", "stall < 2 %", "--min", "job.name"], "write its range"),
@@ -669,6 +669,10 @@ fn plans_that_cannot_be_made_are_refused_with_what_to_write() {
         ),
         (&["--option", "job.batch=8"], "write a name first"),
         (&["--option", "a", "--best", "speeed"], "there is no figure"),
+        (&["--option", "a", "--best", "queue_occupancy"], "neither more nor less"),
+        (&["--goal", "stall < 1", "--min", THREADS], "share of the time"),
+        (&["--goal", "stall < 2 %", "--min", "=1..4"], "write the key first"),
+        (&["--goal", "stall < 2 %", "--min", THREADS, "--certainty", "95"], "`95 %` or `0.95`"),
         (
             &["--goal", "stall < 2 %", "--min", THREADS, "--certainty", "120 %"],
             "write a probability",
@@ -703,7 +707,28 @@ fn plans_that_cannot_be_made_are_refused_with_what_to_write() {
             super::support::SCENARIO
         ),
     );
-    let out = place.forebay(&["plan", "p.toml"]).assert().code(2);
-    let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
-    assert!(message.contains("p.toml:") && message.contains("goal = \"stal < 2 %\""), "{message}");
+    for arguments in [
+        &["plan", "p.toml"][..],
+        &["run", "p.toml"],
+        &["run", "p.toml", "--set", "job.batch=4"],
+        &["sweep", "p.toml"],
+        &["explain-defaults", "p.toml"],
+    ] {
+        let out = place.forebay(arguments).assert().code(2);
+        let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+        let is_shown = message.contains("p.toml:") && message.contains("goal = \"stal < 2 %\"");
+        assert!(is_shown, "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_plan_that_only_fits_the_file_as_it_is_does_not_hinder_runs_without_its_prices() {
+    let place = Place::new();
+    let plan = "[prices]\ncore = \"$0.05 /h\"\n[plan]\ngoal = \"cost per month < $500\"\n";
+    place.write("p.toml", &format!("{}\n{plan}", super::support::SCENARIO));
+    let quick = ["--verdict", "quick", "--replications", "1"];
+    place
+        .forebay(&[&["run", "p.toml", "--unset", "prices"][..], &quick].concat())
+        .assert()
+        .success();
 }
