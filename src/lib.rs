@@ -69,7 +69,7 @@
 //! | [`uncertainty`] | | profiles with parameters sampled from the uncertainty of measurements, for each run | `profile`, `random`, `scenario` |
 //! | [`validate`] | | errors of predictions against measurements; the only module that uses both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`verdict`] | verdict | what limits a job and what helps, found by simulating the scenario with changed keys | `profile`, `report`, `scenario`, `sim`, `stats` |
-//! | [`plan`] | | decisions: the smallest or largest value of a key that meets goals, the best of several options | `metric`, `ranges`, `report`, `scenario`, `select`, `sim`, `stats`, `uncertainty`, `units` |
+//! | [`plan`] | | decisions: the smallest or largest value of a key that meets goals, the best of several options | `metric`, `profile`, `ranges`, `report`, `scenario`, `select`, `sim`, `stats`, `uncertainty`, `units`, `verdict` |
 //! | [`sweep`] | | runs of all points of a grid, or of a shard of them, on all cores, with rows in order | `metric`, `profile`, `ranges`, `report`, `scenario`, `sim`, `uncertainty`, `units` |
 //! | [`plot`] | plot | figures from rows | `metric` |
 //! | [`reference`] | | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
