@@ -2,7 +2,7 @@
 
 use super::format::ReportFormat;
 use super::scenario::ScenarioArgs;
-use crate::plan::goal::share;
+use crate::units::share;
 use clap::Args;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! The best of several options that meet the goals, by ranking and selection.
 
-use super::goal::Wanted;
+use super::figure::Wanted;
 use super::search::limit;
 use super::trial::{Failed, Figured, Question, Raced, Setting, begin, race};
 use crate::scenario::{Override, PlanOption, Priced};

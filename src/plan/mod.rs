@@ -1,6 +1,7 @@
 //! Decisions: the smallest or largest value of a key that meets goals, and the best of several options.
 //!
-//! - [`goal`]: a figure of the report, a comparison and a value, as users write them.
+//! - [`figure`]: a figure of the report by its name.
+//! - [`goal`]: a figure, a comparison and a value, as users write them.
 //! - [`unknown`]: the values of a key that are tried.
 //! - [`trial`]: replications of changed scenarios, and whether they meet the goals, with the certainty that is asked for.
 //! - [`search`]: the smallest or largest values, by bisection.
@@ -11,6 +12,7 @@
 
 pub mod choice;
 pub mod draws;
+pub mod figure;
 pub mod goal;
 pub mod search;
 pub mod trial;
@@ -20,7 +22,8 @@ use crate::scenario::{Override, PlanText, Problems, Scenario, ScenarioFile};
 
 pub use choice::{Choice, Rank, Standing, choose};
 pub use draws::{OverDraws, over_draws};
-pub use goal::{Goal, Wanted};
+pub use figure::Wanted;
+pub use goal::Goal;
 pub use search::{Answer, MOST_OF_TWO, Tried, search};
 pub use trial::{Failed, Figured, Question, Setting, first_outcome};
 pub use unknown::Unknown;
@@ -45,6 +48,9 @@ pub fn check(
     }
 }
 
+/// Reads a text of the table; what is wrong with it, and what to write.
+type Reader<'a> = dyn Fn(&str) -> Result<(), (String, String)> + 'a;
+
 fn check_one(
     file: &ScenarioFile,
     overrides: &[Override],
@@ -54,7 +60,7 @@ fn check_one(
     let goal = |text: &str| Goal::parse(text, scenario).map(drop);
     let best = |text: &str| Wanted::parse(text, scenario).map(drop);
     let key = |text: &str| Unknown::parse(text, false, (file, overrides, scenario)).map(drop);
-    let read = |texts: &[PlanText], read: &dyn Fn(&str) -> Result<(), (String, String)>| {
+    let read = |texts: &[PlanText], read: &Reader<'_>| {
         texts.iter().try_for_each(|text| {
             let refuse =
                 |(what, remedy): (String, String)| file.refuse(overrides, text, (&what, &remedy));

@@ -3,7 +3,8 @@
 //! Replication `r` of each changed scenario has the same random numbers (common random numbers), so that differences between
 //! settings are known from fewer of them.
 
-use super::goal::{Goal, Wanted};
+use super::figure::Wanted;
+use super::goal::Goal;
 use crate::report::{self, Figure, Outcome, Report};
 use crate::scenario::{Override, Scenario, ScenarioFile};
 use crate::select::{Known, Observation, Place, Race, Rules};

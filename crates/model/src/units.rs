@@ -272,6 +272,17 @@ impl<D: Dimension> fmt::Display for Quantity<D> {
     }
 }
 
+/// Reads a share, such as `95 %` or `0.95`. A number without a percent sign must be below 1: `1` may mean 1 % or 100 %.
+#[must_use]
+pub fn share(text: &str) -> Option<f64> {
+    let number = |text: &str| text.trim().replace('_', "").parse::<f64>().ok();
+    let share = match text.trim().strip_suffix('%') {
+        Some(percent) => number(percent)? / 100.0,
+        None => number(text).filter(|share| *share < 1.0)?,
+    };
+    Some(share).filter(|share| share.is_finite())
+}
+
 /// Returns the value of a text with a unit of any dimension [SI unit]; `None` if the text is no quantity.
 #[must_use]
 pub fn si(text: &str) -> Option<f64> {

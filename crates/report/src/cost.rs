@@ -372,11 +372,7 @@ mod tests {
                 forebay_scenario::Job { copies: 3, nodes: 2, ..job.clone() },
                 forebay_scenario::Job { name: "other".into(), ..job },
             ];
-            let of = |job: usize, copy: u32| JobOutcome {
-                job: job.try_into().expect("small"),
-                copy: copy.try_into().expect("small"),
-                ..fixture::copy(40, 0.05)
-            };
+            let of = |job: usize, copy: u32| JobOutcome { job, copy, ..fixture::copy(40, 0.05) };
             let jobs = vec![of(0, 0), of(0, 1), of(0, 2), of(1, 0), of(1, 1)];
             let outcome = Outcome { jobs, ..fixture::outcome([0.05, 0.05]) };
             let report = summarise(&scenario, &[outcome], 0.0);
