@@ -79,13 +79,13 @@ impl Wanted {
         let parts: Vec<((Of, At), &str)> = parts.collect();
         let names: Vec<&str> = scenario.jobs.iter().map(|job| &*job.name).collect();
         for (found, job) in &parts {
-            let quoted = job.trim_matches('`');
-            if let Some(name) = names.iter().find(|name| **name == *job || **name == quoted) {
+            let plain = unquoted(job);
+            if let Some(name) = names.iter().find(|name| **name == *job || **name == plain) {
                 return made(*found, Some((*name).to_owned()));
             }
         }
         if let Some((_, job)) = parts.first() {
-            let job = job.trim_matches('`');
+            let job = unquoted(job);
             return Err((format!("there is no job named {job:?}"), choose(job, &names)));
         }
         if let Some(word) = text.split_whitespace().find(|word| is_quantile(word)) {
@@ -231,6 +231,11 @@ impl Of {
 
 fn is_figure(metric: &Metric) -> bool {
     matches!(metric.value, Value::Job(_) | Value::Stall(_))
+}
+
+/// Returns a name without the backticks around it.
+fn unquoted(name: &str) -> &str {
+    name.strip_prefix('`').and_then(|name| name.strip_suffix('`')).unwrap_or(name)
 }
 
 /// Returns the place of a figure in a JSON report, without `jobs.`.

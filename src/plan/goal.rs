@@ -312,11 +312,11 @@ mod tests {
             let file = ScenarioFile::parse("x.toml", text).expect("TOML");
             let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
             for figure in ["stall", "p95 step time", "AU"] {
-                for name_of in [name.to_owned(), format!("`{name}`")] {
-                    let goal = format!("{figure} of {name_of} < 0.5 s")
-                        .replace(" s", if figure.contains("time") { " s" } else { "" });
-                    let goal = Goal::parse(&goal, &scenario)
-                        .unwrap_or_else(|why| panic!("{goal}: {why:?}"));
+                let limit = if figure.contains("time") { "0.5 s" } else { "0.5" };
+                for written in [name.to_owned(), format!("`{name}`")] {
+                    let goal = format!("{figure} of {written} < {limit}");
+                    let goal = Goal::parse(&goal, &scenario);
+                    let goal = goal.unwrap_or_else(|why| panic!("{figure} of {written}: {why:?}"));
                     assert_eq!(goal.wanted.job.as_deref(), Some(name));
                     assert_eq!(goal.wanted.at == At::P95, figure.starts_with("p95"));
                     assert!(!goal.text.contains('`'), "{}", goal.text);

@@ -69,7 +69,7 @@ impl Unknown {
         };
         let mut values: Vec<(f64, Value)> = values
             .into_iter()
-            .map(|value| match value.as_f64() {
+            .map(|value| match size(&value) {
                 Some(number) => Ok((number, value)),
                 None => Err((
                     format!("`{value}` is neither a number nor an amount"),
@@ -154,7 +154,7 @@ fn quoted_where_needed(key: &str, scenario: &Scenario) -> Result<(), (String, St
 /// Returns examples of ranges and lists of a key, by the kind of its present value.
 fn example(key: &str, present: Option<&Value>) -> String {
     let amount = present.and_then(Value::as_str).and_then(parsed);
-    match (present.and_then(Value::as_f64), amount) {
+    match (present.and_then(size), amount) {
         (_, Some(Amount { number, unit, .. })) => {
             let more = units::rounded(number * 10.0);
             format!(
@@ -172,7 +172,7 @@ fn example(key: &str, present: Option<&Value>) -> String {
 
 /// Returns the values around a present one; `is_accepted` says whether the scenario accepts a value.
 fn around(present: &Value, is_accepted: impl Fn(Value) -> bool) -> Option<Vec<Value>> {
-    let number = present.as_f64()?;
+    let number = size(present)?;
     match present.as_str() {
         None if number.fract() == 0.0 && (0.0..=WHOLE).contains(&number) => {
             let present = number as u64;
@@ -240,6 +240,11 @@ fn parsed(text: &str) -> Option<Amount<'_>> {
     let si = text.parse::<Quantity<LongTime>>().ok()?.si();
     let unit = text.trim_start_matches(|c: char| !c.is_alphabetic());
     Some(Amount { number: text.strip_suffix(unit)?.trim().parse().ok()?, unit, si, si_unit: "s" })
+}
+
+/// Returns the size of a number or an amount, by which values are ordered.
+fn size(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| Some(parsed(value.as_str()?)?.si))
 }
 
 /// Reads a range or a list; what is wrong if it is neither.
@@ -359,9 +364,9 @@ mod tests {
         let threads = parsed("job.loader.tf-queue.threads").expect("threads");
         assert_eq!((threads.len(), threads[0].as_str()), (64, "1"));
         // A hundredth to a hundred times as much: four decades of 24 numbers each, and the ends.
-        let rates = parsed("storage.disk.file-server.per_stream").expect("rates");
-        assert_eq!(rates.len(), 4 * 24 + 1, "{rates:?}");
-        assert_eq!((&*rates[0], &*rates[96]), ("\"0.1 MB/s\"", "\"1000 MB/s\""));
+        let steps = parsed("job.model.step").expect("steps");
+        assert_eq!(steps.len(), 4 * 24 + 1, "{steps:?}");
+        assert_eq!((&*steps[0], &*steps[96]), ("\"0.02 ms\"", "\"200 ms\""));
     }
 
     #[test]
@@ -407,7 +412,7 @@ mod tests {
     fn remedies_fit_the_key() {
         for (text, words) in [
             ("job.loader.tf-queue.threads = many", "threads=1..64`"),
-            ("storage.disk.file-server.per_stream = many", "per_stream=10 MB/s..100 MB/s`"),
+            ("job.model.step = many", "step=2 ms..20 ms`"),
             ("=1..4", "write the key first"),
             ("", "write the key first"),
         ] {

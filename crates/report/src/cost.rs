@@ -248,6 +248,15 @@ fn with_currency(number: &str, currency: &str) -> String {
     }
 }
 
+/// Writes the time over which purchases are paid off [h]; whole years without days.
+fn lifetime(hours: f64) -> String {
+    let years = hours / (12.0 * HOURS_OF_MONTH);
+    match years.fract() == 0.0 && years >= 1.0 {
+        true => format!("{years} year{}", if years == 1.0 { "" } else { "s" }),
+        false => seconds(hours * HOUR),
+    }
+}
+
 /// Jobs whose costs the line names at most.
 const MOST_JOBS: usize = 4;
 
@@ -261,7 +270,7 @@ pub(super) fn cost_line(of: &CostReport, jobs: &[JobReport]) -> String {
             " ({} of it pays off purchases of {} over {})",
             amount(of.bought_per_month),
             amount(of.bought),
-            seconds(of.lifetime * HOUR)
+            lifetime(of.lifetime)
         );
     }
     text += &format!("; the run {}", written(&of.run));
@@ -393,6 +402,12 @@ mod tests {
         assert_eq!((cost.hour.mean, cost.run.mean), (Some(0.0), Some(0.0)));
         let line = cost_line(cost, &report.jobs);
         assert_eq!(line, "Costs: $0 an hour, $0 a month; the run $0; an epoch of `lenet` $0.");
+    }
+
+    #[test]
+    fn lifetimes_of_whole_years_have_no_days() {
+        let written = [35_040.0, 8760.0, 7300.0].map(lifetime);
+        assert_eq!(written, ["4 years", "1 year", "304 days 4 h"]);
     }
 
     #[test]
