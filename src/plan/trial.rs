@@ -119,7 +119,7 @@ impl Setting {
         self.runs.len()
     }
 
-    /// Returns the report of the first replications; `None` before [`begin`].
+    /// Returns the report of the first replications; `None` before the first replications.
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
         self.report.as_ref()
@@ -131,7 +131,7 @@ impl Setting {
         &self.warnings
     }
 
-    /// Returns the figure of each goal; empty before [`begin`].
+    /// Returns the figure of each goal; empty before the first replications.
     #[must_use]
     pub fn goals(&self, question: &Question<'_>) -> Vec<Figured> {
         let all = question.goals.iter().enumerate();
@@ -141,7 +141,7 @@ impl Setting {
         all.filter_map(one).collect()
     }
 
-    /// Returns the figure by which settings are chosen; `None` before [`begin`], or if there is none.
+    /// Returns the figure by which settings are chosen; `None` before the first replications, or if there is none.
     #[must_use]
     pub fn best(&self, question: &Question<'_>) -> Option<Figured> {
         let wanted = question.best?;
