@@ -35,8 +35,6 @@ const USUAL: [&str; 9] = [
 ];
 /// What is compared at most.
 const MOST: usize = 50;
-/// Largest report that is read [B].
-const LARGEST: u64 = 64 << 20;
 
 /// Scenarios, options or reports side by side.
 #[derive(Serialize)]
@@ -223,7 +221,7 @@ fn names(files: &[&PathBuf]) -> Vec<String> {
     }
 }
 
-/// Simulates scenarios, or the options of one.
+/// Simulates each scenario file or, with a single file, each of its options.
 fn simulated(
     compare: &Compare,
     files: &[&PathBuf],
@@ -344,19 +342,7 @@ fn outcomes(
 }
 
 fn of_report(path: &Path, name: String, metrics: &[&'static Metric]) -> Result<One, Failure> {
-    let text = input::text_within(path, LARGEST)?;
-    let remedy = "write one with `forebay run SCENARIO --format json --output FILE`";
-    let wrong =
-        |what: String| Failure::Input(format!("cannot use {}: {what}; {remedy}", shown(path)));
-    let report: Value =
-        serde_json::from_str(&text).map_err(|error| wrong(format!("not JSON: {error}")))?;
-    let jobs = report.get("jobs").and_then(Value::as_array);
-    let named =
-        |jobs: &Vec<Value>| jobs.iter().all(|job| job.get("name").is_some_and(Value::is_string));
-    match jobs.is_some_and(named) {
-        true => Ok(One::of(name, &report, metrics)),
-        false => Err(wrong("not a report: there is no `jobs` with names".to_owned())),
-    }
+    Ok(One::of(name, &input::report(path)?, metrics))
 }
 
 impl One {

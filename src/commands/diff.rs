@@ -12,9 +12,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Maximum size of a report that is read [B]. In memory a report takes several times as much.
-const LARGEST: u64 = 64 << 20;
-
 /// Relative difference below which two figures count as the same. Shares of time count as the same below this share.
 pub(super) const SAME: f64 = 1e-3;
 
@@ -60,17 +57,8 @@ struct Read {
 
 /// Reads a JSON report.
 fn read(path: &Path) -> Result<Read, Failure> {
-    let text = input::text_within(path, LARGEST)?;
-    let remedy = "write one with `forebay run SCENARIO --format json --output FILE`";
-    let wrong =
-        |what: String| Failure::Input(format!("cannot use {}: {what}; {remedy}", shown(path)));
-    let report: Value =
-        serde_json::from_str(&text).map_err(|error| wrong(format!("not JSON: {error}")))?;
-    let jobs = report.get("jobs").and_then(Value::as_array);
-    let named = jobs.filter(|jobs| jobs.iter().all(|job| name(job).is_some()));
-    let jobs = named.cloned();
-    let jobs =
-        jobs.ok_or_else(|| wrong("not a report: there is no `jobs` with names".to_owned()))?;
+    let report = input::report(path)?;
+    let jobs = report.get("jobs").and_then(Value::as_array).cloned().unwrap_or_default();
     let list = |key: &str| {
         let entries = report.get(key).and_then(Value::as_array).into_iter().flatten();
         entries.filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()

@@ -57,6 +57,25 @@ pub(super) fn text_within(path: &Path, most: u64) -> Result<String, Failure> {
     input::text(path, most).map_err(|error| failure(path, error))
 }
 
+/// Maximum size of a JSON report that is read [B]. In memory a report takes several times as much.
+const REPORT: u64 = 64 << 20;
+
+/// Reads a JSON report of jobs with names.
+pub(super) fn report(path: &Path) -> Result<serde_json::Value, Failure> {
+    let text = text_within(path, REPORT)?;
+    let remedy = "write one with `forebay run SCENARIO --format json --output FILE`";
+    let wrong =
+        |what: String| Failure::Input(format!("cannot use {}: {what}; {remedy}", shown(path)));
+    let report: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| wrong(format!("not JSON: {error}")))?;
+    let jobs = report.get("jobs").and_then(serde_json::Value::as_array);
+    let is_named = |job: &serde_json::Value| job.get("name").is_some_and(|name| name.is_string());
+    match jobs.is_some_and(|jobs| jobs.iter().all(is_named)) {
+        true => Ok(report),
+        false => Err(wrong("not a report: there is no `jobs` with names".to_owned())),
+    }
+}
+
 /// Returns the bytes of a file of at most `most` bytes.
 pub(super) fn bytes_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     input::bytes(path, most).map_err(|error| failure(path, error))
