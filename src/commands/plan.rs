@@ -16,7 +16,7 @@ use crate::plan::{
 };
 use crate::probe::limits;
 use crate::report;
-use crate::scenario::{Override, PlanOption, PlanTable, PlanText, Scenario};
+use crate::scenario::{Override, PlanOption, PlanTable, PlanText, Scenario, Value};
 use crate::sweep::Grid;
 use crate::verdict::{self, Machines};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -36,7 +36,7 @@ const MOST_ROWS: usize = 10_000;
 pub(super) struct Planned {
     pub(super) scenario: String,
     pub(super) goals: Vec<String>,
-    /// Keys whose values are searched, with what is wanted of each.
+    /// Keys that are searched, each with `smallest` or `largest`.
     pub(super) unknowns: Vec<(String, &'static str)>,
     /// Figure by which options are chosen; `None` without options.
     pub(super) best: Option<String>,
@@ -171,7 +171,7 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
     if rows.is_empty() {
         return Err(Failure::Interrupted("nothing was decided".to_owned()));
     }
-    let of_all = asked.answers();
+    let (of_all, has_options) = (asked.answers(), !asked.options.is_empty());
     let wanted = asked.unknowns.iter().map(|of| (of.key.clone(), of.word()));
     let best = asked.best.as_ref().filter(|_| !asked.options.is_empty());
     let planned = Planned {
@@ -204,7 +204,9 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
     }
     if let (Some(path), Some(changes)) = (&plan.emit, planned.rows.first().and_then(Row::changes)) {
         let all: Vec<Override> = opened.overrides().iter().chain(changes).cloned().collect();
-        let text = source.file.emit(&all, &[]);
+        // The choice would be compared with itself if the new file still had the options.
+        let without: &[&str] = if has_options { &["plan"] } else { &[] };
+        let text = source.file.emit(&all, without);
         output::file(path, |to| to.write_all(text.as_bytes()))?;
         output::warn(quiet, &format!("wrote {}", shown(path)));
     }
@@ -449,12 +451,10 @@ fn rows(plan: &Plan, opened: &Opened, of_file: &[Override]) -> Result<Vec<Point>
     };
     let keys: Vec<String> = grid.keys().map(str::to_owned).collect();
     let row = |index: usize| {
-        let values = grid.values(index).into_iter().map(|value| {
-            value.map_or_else(String::new, |value| match value.as_str() {
-                Some(text) => text.to_owned(),
-                None => value.to_string(),
-            })
-        });
+        let values = grid
+            .values(index)
+            .into_iter()
+            .map(|value| value.map_or_else(String::new, Value::plain));
         Point { changes: grid.overrides(index), at: keys.iter().cloned().zip(values).collect() }
     };
     Ok((0..grid.len()).map(row).collect())

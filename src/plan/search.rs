@@ -114,8 +114,7 @@ impl Trials<'_, '_> {
             let met = meets(self.question, &mut setting, self.error())?;
             Ok((met, setting))
         });
-        let values =
-            self.wanted.iter().zip(places).map(|(values, place)| values[*place].to_string());
+        let values = self.wanted.iter().zip(places).map(|(values, place)| values[*place].plain());
         let mut tried = Tried {
             values: values.collect(),
             meets: false,

@@ -42,6 +42,12 @@ impl Value {
         }
     }
 
+    /// Returns the value as people read it: a text without quotes, everything else in TOML.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        self.as_str().map_or_else(|| self.to_string(), str::to_owned)
+    }
+
     /// Returns the elements, if the value is a list.
     #[must_use]
     pub fn elements(&self) -> Option<Vec<Value>> {

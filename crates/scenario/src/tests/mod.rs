@@ -5,7 +5,6 @@ mod bad;
 mod clusters;
 mod contradictions;
 mod distributions;
-mod emit;
 mod endless;
 mod files;
 mod good;
@@ -25,7 +24,7 @@ mod warm;
 use super::*;
 
 /// The example of the design document, without the parts that come later in it.
-const FLETCHER: &str = include_str!("fletcher.toml");
+pub(super) const FLETCHER: &str = include_str!("fletcher.toml");
 
 /// Returns all problems of a text, rendered.
 fn wrong(text: &str) -> String {
@@ -39,7 +38,7 @@ fn wrong(text: &str) -> String {
     }
 }
 
-fn fletcher() -> ScenarioFile {
+pub(super) fn fletcher() -> ScenarioFile {
     ScenarioFile::parse("fletcher.toml", FLETCHER.to_owned()).expect("it is TOML")
 }
 
