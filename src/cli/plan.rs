@@ -34,7 +34,7 @@ pub struct Plan {
     /// Key whose largest value is searched
     #[arg(long, value_name = "KEY[=RANGE]")]
     pub max: Vec<String>,
-    /// Key with a list of values, each of which gets its own answer: `job.batch=[32, 64]`; may be repeated
+    /// Key and a list of values, with a separate answer for each value: `job.batch=[32, 64]`; may be repeated
     #[arg(long = "for", value_name = "KEY=[VALUES]")]
     pub rows: Vec<String>,
     /// An option by name, with the keys that it changes; without any, the scenario as it is

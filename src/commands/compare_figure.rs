@@ -15,7 +15,7 @@ const DRAWN: [&str; 4] = ["samples_per_second", "step_time", "stall", "cost_per_
 /// Bars of a panel at most, and figures at most: more make a picture that no page has room for.
 const MOST_BARS: usize = 40;
 const MOST_FIGURES: usize = 8;
-/// Width of a panel, and of one of three side by side [px].
+/// Width of a panel [px]: of one or two in a row, and of three in a row.
 const WIDTHS: [u32; 2] = [470, 380];
 /// End of an axis, relative to the largest value on it.
 const ROOM: f64 = 1.03;

@@ -18,7 +18,7 @@ pub struct OverDraws {
     pub best: Vec<usize>,
     /// Number of draws in which no option meets the goals.
     pub none: usize,
-    /// What the draws are over, in words.
+    /// What differs between the draws, in words: published results, or parameters of the profile.
     pub over: String,
     /// Which measurement would decide; `None` if the choice is the best in every draw.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -189,7 +189,8 @@ impl Setting {
         }
     }
 
-    /// Returns the intervals that the report of the first replications has of the figures, and those of figures that no replication changes.
+    /// Returns an interval for each figure from the report on the first replications. A figure that no replication changes, such as a
+    /// price, has an interval of width 0.
     fn known(&self, question: &Question<'_>) -> Known {
         let interval = |wanted: &Wanted, figure: Option<Figure>| -> Option<[f64; 2]> {
             let figure = figure?;

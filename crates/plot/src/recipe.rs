@@ -119,8 +119,8 @@ pub struct Data {
     /// Keys to remove from the scenario before the changes of `set`, as `--unset` does (default: none).
     #[serde(default)]
     unset: Vec<String>,
-    /// Keys with lists of values that are swept, too, or in place of those that the scenario's sweep has for the key, as `--vary` of
-    /// `sweep` does (default: none).
+    /// Keys to sweep, with their values, as `--vary` of `sweep` takes them; they are added to the scenario's `[sweep]` or replace the
+    /// same keys there (default: none).
     #[serde(default)]
     vary: Vec<String>,
     /// Whether to run the scenario once and draw it over time, instead of running its sweep (default: false).

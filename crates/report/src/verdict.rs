@@ -120,12 +120,12 @@ pub struct Need {
     pub changes: Vec<OverrideText>,
 }
 
-/// The nominal number that an answer rests on.
+/// A number from a data sheet that changes the answer if the hardware reaches less than it says.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct RestsOn {
     /// Name of the job.
     pub job: String,
-    /// Key of the number that matters most.
+    /// Key of the number that the step time depends on most.
     pub key: String,
     /// Its value, as the scenario has it; `None` if the file leaves it to its default.
     pub value: Option<String>,
