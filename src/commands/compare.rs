@@ -309,16 +309,10 @@ fn simulated(
 
 /// Returns a failure in one line: the first problem with its remedy.
 fn in_one_line(failure: &Failure) -> String {
-    let Failure::Problems(problems) = failure else {
-        let message = failure.to_string();
-        return message.split_whitespace().collect::<Vec<_>>().join(" ");
-    };
-    let first = problems.iter().next();
-    let words = first.map(|of| match of.key.is_empty() {
-        true => format!("{}; {}", of.what, of.remedy),
-        false => format!("{}: {}; {}", of.key, of.what, of.remedy),
-    });
-    words.unwrap_or_default()
+    match failure {
+        Failure::Problems(problems) => problems.in_one_line(),
+        other => other.to_string().split_whitespace().collect::<Vec<_>>().join(" "),
+    }
 }
 
 /// Simulates all replications; the inner error says why one of them does not end.

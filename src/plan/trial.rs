@@ -220,14 +220,7 @@ impl Setting {
 /// If it is refused: the first reason, in a line.
 pub(super) fn resolved(question: &Question<'_>, changes: &[Override]) -> Result<Scenario, Failed> {
     let all = [question.overrides, changes].concat();
-    question.file.resolve(&all).map_err(|problems| {
-        let first = problems.iter().next();
-        let words = first.map(|of| match of.key.is_empty() {
-            true => format!("{}; {}", of.what, of.remedy),
-            false => format!("{}: {}; {}", of.key, of.what, of.remedy),
-        });
-        Failed::Setting(words.unwrap_or_default())
-    })
+    question.file.resolve(&all).map_err(|problems| Failed::Setting(problems.in_one_line()))
 }
 
 /// Simulates a replication.

@@ -162,6 +162,16 @@ impl Problems {
         self.0.iter()
     }
 
+    /// Returns the first problem in a line: its key, what is wrong, and what to write.
+    #[must_use]
+    pub fn in_one_line(&self) -> String {
+        let line = |of: &Problem| match of.key.is_empty() {
+            true => format!("{}; {}", of.what, of.remedy),
+            false => format!("{}: {}; {}", of.key, of.what, of.remedy),
+        };
+        self.0.first().map(line).unwrap_or_default()
+    }
+
     /// Returns the problems with their keys changed by `change`.
     pub(super) fn with_keys(mut self, change: impl Fn(&str) -> String) -> Self {
         self.0.iter_mut().for_each(|problem| problem.key = change(&problem.key));
