@@ -10,7 +10,7 @@ use super::naming::LONGEST_NAME;
 use super::palette::{GRID, INK};
 use super::shape::{Frame, Shape, Side, segment};
 use super::upright::filled;
-use super::{Bars, PlotError, font};
+use super::{Bar, Bars, PlotError, font};
 
 /// Minimum distance from one bar to the next, and maximum thickness of a bar [px].
 const PITCH: f64 = 26.0;
@@ -21,7 +21,7 @@ const CAP: f64 = 3.5;
 
 /// A panel of bars whose axis is fixed.
 pub(super) struct BarsDrawing<'a> {
-    bars: &'a Bars,
+    pub(super) bars: &'a Bars,
     x: Axis,
     /// Names of the bars, shortened if they are long.
     names: Vec<String>,
@@ -74,30 +74,43 @@ impl<'a> BarsDrawing<'a> {
         texts.map(|bar| font::width(&bar.text, TICK, false) + 8.0).fold(0.0, f64::max)
     }
 
-    pub(super) fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
-        let across = |value: f64| {
-            let place = self.x.place(value).unwrap_or(0.0).clamp(0.0, 1.0);
-            frame.left + place * frame.width()
-        };
-        for tick in &self.x.ticks {
-            let x = across(tick.at);
-            shapes.push(segment((x, frame.top), (x, frame.bottom), GRID, 0.8));
-        }
-        for (index, (bar, name)) in self.bars.bars.iter().zip(&self.names).enumerate() {
-            let pitch = frame.height() / self.bars.bars.len() as f64;
-            let half = (0.34 * pitch).min(THICK / 2.0);
+    fn across(&self, value: f64, frame: &Frame) -> f64 {
+        let place = self.x.place(value).unwrap_or(0.0).clamp(0.0, 1.0);
+        frame.left + place * frame.width()
+    }
+
+    /// Returns the place of each part of each bar.
+    pub(super) fn places(&self, frame: &Frame) -> Vec<Vec<Frame>> {
+        let pitch = frame.height() / self.bars.bars.len() as f64;
+        let half = (0.34 * pitch).min(THICK / 2.0);
+        let of_bar = |(index, bar): (usize, &Bar)| {
             let middle = frame.top + (index as f64 + 0.5) * pitch;
             let (top, bottom) = (middle - half, middle + half);
             let mut sum = 0.0;
-            for (part, length) in self.bars.parts.iter().zip(&bar.lengths) {
-                let left = across(sum);
+            let part = |length: &f64| {
+                let left = self.across(sum, frame);
                 sum += length.max(0.0);
-                let right = across(sum);
-                let frame = Frame { left, top, right, bottom };
-                shapes.extend(filled(frame, part.colour, bar.short));
+                Frame { left, top, right: self.across(sum, frame), bottom }
+            };
+            bar.lengths.iter().take(self.bars.parts.len()).map(part).collect()
+        };
+        self.bars.bars.iter().enumerate().map(of_bar).collect()
+    }
+
+    pub(super) fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
+        for tick in &self.x.ticks {
+            let x = self.across(tick.at, frame);
+            shapes.push(segment((x, frame.top), (x, frame.bottom), GRID, 0.8));
+        }
+        let pitch = frame.height() / self.bars.bars.len() as f64;
+        let named = self.bars.bars.iter().zip(&self.names);
+        for (index, (places, (bar, name))) in self.places(frame).iter().zip(named).enumerate() {
+            let middle = frame.top + (index as f64 + 0.5) * pitch;
+            for (part, place) in self.bars.parts.iter().zip(places) {
+                shapes.extend(filled(*place, part.colour, bar.short));
             }
             if let Some(ends) = bar.band {
-                let [low, high] = ends.map(across);
+                let [low, high] = ends.map(|end| self.across(end, frame));
                 let cap = |x: f64| segment((x, middle - CAP), (x, middle + CAP), INK, 1.1);
                 shapes.push(segment((low, middle), (high, middle), INK, 1.1));
                 shapes.extend([cap(low), cap(high)]);

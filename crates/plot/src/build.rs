@@ -9,7 +9,8 @@ use super::groups::{Groups, check_labels, groups, kind, shown, within};
 use super::lines::dotted;
 use super::recipe::{DrawnAs, LineRecipe, PanelRecipe, Recipe};
 use super::{
-    AxisSpec, Figure, Key, Lines, Mark, Panel, PlotError, Point, Scale, Series, Sign, Style, Table,
+    AxisSpec, Figure, INTERVAL, Lines, Mark, Panel, PlotError, Point, Scale, Series, Style, Table,
+    signs,
 };
 use super::{label_of, unit_of};
 use checks::{check_distributions, check_repeats, check_styles, ranges};
@@ -61,7 +62,8 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     share_names(&mut panels);
     let (title, subtitle) = (recipe.title.clone(), recipe.subtitle.clone());
     let (columns, width, panel_height) = (recipe.columns, recipe.width, recipe.height);
-    let key = key(recipe, &panels);
+    let interval = recipe.interval.as_ref().map_or(INTERVAL, |text| text.get_ref());
+    let key = signs(&panels, interval);
     Ok(Figure { title, subtitle, key, panels, columns, width, panel_height, ..Figure::default() })
 }
 
@@ -294,50 +296,6 @@ const SHORT: &str = "too_short";
 
 fn is_short(table: &Table, row: usize) -> bool {
     table.find(SHORT).is_some_and(|column| !table.text(row, column).trim().is_empty())
-}
-
-/// What the signs of runs that were too short mean.
-const SHORT_TEXT: &str = "run too short to show the long run";
-/// What intervals are, unless the recipe says otherwise.
-const INTERVAL: &str = "95 % interval";
-
-/// Returns the key of a figure: each sign that is drawn, once.
-fn key(recipe: &Recipe, panels: &[Panel]) -> Vec<Key> {
-    let mut key: Vec<Key> = Vec::new();
-    for panel in panels {
-        let own = match panel {
-            Panel::Lines(lines) => {
-                lines.series.iter().flat_map(|series| signs(recipe, series)).collect()
-            }
-            Panel::Heat(heat) => heat::key(heat),
-            Panel::Bars(_) => Vec::new(),
-        };
-        for one in own {
-            if !key.contains(&one) {
-                key.push(one);
-            }
-        }
-    }
-    key
-}
-
-/// Returns the signs of a series.
-fn signs(recipe: &Recipe, series: &Series) -> Vec<Key> {
-    if series.style == Style::Front {
-        return if series.points.is_empty() { Vec::new() } else { vec![pareto::key()] };
-    }
-    let [band, short] = match series.style {
-        Style::Bars => [Sign::Whisker, Sign::Pale],
-        Style::Points | Style::Dots => [Sign::Whisker, Sign::Hollow],
-        Style::Auto | Style::Line | Style::Steps | Style::Front => [Sign::Band, Sign::Hollow],
-    };
-    let drawn = || series.points.iter().filter(|point| point.y.is_some());
-    let interval = recipe.interval.as_ref().map_or(INTERVAL, |text| text.get_ref());
-    let bands = drawn().any(|point| point.band.is_some());
-    let bands = bands.then(|| Key { sign: band, text: interval.to_owned() });
-    let shorts = drawn().any(|point| point.short);
-    let shorts = shorts.then(|| Key { sign: short, text: SHORT_TEXT.to_owned() });
-    bands.into_iter().chain(shorts).collect()
 }
 
 /// Returns a column's name in the legend. If all columns of the panel are stalls, the name is only the cause.

@@ -64,7 +64,7 @@ pub enum Panel {
 }
 
 /// Curves with a common x axis.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Lines {
     /// X axis.
     pub x: AxisSpec,

@@ -29,7 +29,7 @@ const STEPS: usize = 38;
 
 /// A heat map whose names fit and whose colours are fixed.
 pub(super) struct HeatDrawing<'a> {
-    heat: &'a Heat,
+    pub(super) heat: &'a Heat,
     rows: Vec<String>,
     columns: Vec<String>,
     /// Axis of the colours.
@@ -74,23 +74,37 @@ impl<'a> HeatDrawing<'a> {
         }
     }
 
+    /// Returns the place of each cell of each row.
+    pub(super) fn places(&self, frame: &Frame) -> Vec<Vec<Frame>> {
+        let width = frame.width() / self.columns.len() as f64;
+        let row_height = frame.height() / self.rows.len() as f64;
+        let of_row = |row: usize| {
+            let top = frame.top + row as f64 * row_height;
+            let of_column = |column: usize| {
+                let left = frame.left + column as f64 * width;
+                Frame {
+                    left: left + GAP,
+                    top: top + GAP,
+                    right: left + width - GAP,
+                    bottom: top + row_height - GAP,
+                }
+            };
+            (0..self.columns.len()).map(of_column).collect()
+        };
+        (0..self.rows.len()).map(of_row).collect()
+    }
+
     pub(super) fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
         let width = frame.width() / self.columns.len() as f64;
         let row_height = frame.height() / self.rows.len() as f64;
+        let places = self.places(frame);
         for (index, name) in self.rows.iter().enumerate() {
             let middle = frame.top + (index as f64 + 0.5) * row_height;
             shapes.push(tick_text((frame.left - 7.0, middle), name, Side::Right));
-            for (column, cell) in self.heat.cells[index].iter().enumerate() {
-                let left = frame.left + column as f64 * width;
-                let place = Frame {
-                    left: left + GAP,
-                    top: middle - row_height / 2.0 + GAP,
-                    right: left + width - GAP,
-                    bottom: middle + row_height / 2.0 - GAP,
-                };
+            for (cell, place) in self.heat.cells[index].iter().zip(&places[index]) {
                 match cell {
-                    Some(cell) => self.cell(cell, place, shapes),
-                    None if self.heat.bar.is_some() => shapes.extend(hatched(&place)),
+                    Some(cell) => self.cell(cell, *place, shapes),
+                    None if self.heat.bar.is_some() => shapes.extend(hatched(place)),
                     None => {}
                 }
             }

@@ -34,6 +34,8 @@ pub(super) struct Picture {
     pub size: (u32, u32),
     /// Shapes from back to front.
     pub shapes: Vec<Shape>,
+    /// Places of values, each with its text for readers who point at it.
+    pub hints: Vec<(Frame, String)>,
 }
 
 /// Room around a panel's frame [px].
@@ -71,6 +73,14 @@ impl Drawing<'_> {
         }
     }
 
+    fn hints(&self, frame: &Frame) -> Vec<(Frame, String)> {
+        match self {
+            Drawing::Lines(lines) => lines.hints(frame),
+            Drawing::Bars(bars) | Drawing::Wide(bars) => bars.hints(frame),
+            Drawing::Heat(heat) => heat.hints(frame),
+        }
+    }
+
     fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
         match self {
             Drawing::Lines(lines) => lines.draw(frame, shapes),
@@ -93,7 +103,7 @@ pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
     };
     let cell = (f64::from(width) - 2.0 * BORDER + GUTTER) / columns as f64 - GUTTER;
     let drawings = drawings(figure, cell)?;
-    let mut shapes = Vec::new();
+    let (mut shapes, mut hints) = (Vec::new(), Vec::new());
     let line = |text: &str, height: f64| if text.is_empty() { 0.0 } else { height };
     let titles = line(&figure.title, TITLE_LINE);
     let mut top = BORDER + titles + line(&figure.subtitle, SUBTITLE_LINE);
@@ -101,7 +111,7 @@ pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
     key.draw((BORDER, top), &mut shapes);
     top += if figure.key.is_empty() { 0.0 } else { key.height() + KEY_GAP };
     for row in drawings.chunks(columns) {
-        top += draw_row(row, &drawings, columns, cell, top, &mut shapes);
+        top += draw_row(row, &drawings, columns, cell, top, (&mut shapes, &mut hints));
     }
     let height = top - GUTTER + BORDER;
     if f64::from(width) > LARGEST || height > LARGEST {
@@ -115,7 +125,7 @@ pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
     let titles = title(figure, width).into_iter().chain(subtitle(figure, width, titles));
     let back = [rectangle(paper, PAPER, 1.0)].into_iter().chain(titles);
     let shapes = back.chain(shapes).map(|shape| shape.painted(figure.theme)).collect();
-    Ok(Picture { size: (width, height.ceil() as u32), shapes })
+    Ok(Picture { size: (width, height.ceil() as u32), shapes, hints })
 }
 
 /// Prepares every panel for a cell of width `cell` [px].
@@ -182,7 +192,7 @@ fn draw_row(
     columns: usize,
     cell: f64,
     top: f64,
-    shapes: &mut Vec<Shape>,
+    (shapes, hints): (&mut Vec<Shape>, &mut Vec<(Frame, String)>),
 ) -> f64 {
     let largest = |side: fn(Margins) -> f64, of: &[&Drawing<'_>]| {
         of.iter().map(|drawing| side(drawing.margins())).fold(0.0, f64::max)
@@ -205,6 +215,7 @@ fn draw_row(
             bottom: top + head + height,
         };
         drawing.draw(&frame, shapes);
+        hints.extend(drawing.hints(&frame));
     }
     head + height + foot + GUTTER
 }

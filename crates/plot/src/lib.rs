@@ -24,6 +24,7 @@ mod filter;
 mod font;
 mod groups;
 mod heat;
+mod inline;
 mod key;
 mod labels;
 mod layout;
@@ -36,6 +37,7 @@ mod palette;
 mod recipe;
 mod render;
 mod shape;
+mod signs;
 mod table;
 mod unit;
 mod upright;
@@ -46,10 +48,12 @@ pub use figure::{
     AxisSpec, Bar, BarPart, Bars, Cell, Figure, Heat, Key, Label, Lines, Mark, Panel, Point,
     Series, Sign, Style,
 };
+pub use inline::{Hint, Inline, inline};
 pub use name::{label_of, unit_of};
 pub use palette::{Colour, Theme, colour};
 pub use recipe::{DataSource, Distribution, DrawnAs, Recipe, Rows, schema};
 pub use render::{png, svg};
+pub use signs::{INTERVAL, signs};
 pub use table::Table;
 pub use unit::Unit;
 

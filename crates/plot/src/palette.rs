@@ -29,14 +29,19 @@ impl Theme {
 
 /// Returns an SVG style sheet that paints a figure in the dark theme where the page around it is dark.
 pub(super) fn dark_style() -> String {
+    let rules = dark_rules();
+    format!("<style>\n@media (prefers-color-scheme: dark) {{\n{rules}}}\n</style>\n")
+}
+
+/// Returns the rules of that style sheet.
+pub(super) fn dark_rules() -> String {
     let hex = |Colour(red, green, blue): Colour| format!("#{red:02X}{green:02X}{blue:02X}");
     let rule = |(light, dark): &(Colour, Colour)| {
         let (light, dark) = (hex(*light), hex(*dark));
         let set = |name: &str| format!("[{name}=\"{light}\"]{{{name}:{dark}}}\n");
         set("fill") + &set("stroke")
     };
-    let rules: String = ON_DARK.iter().map(rule).collect();
-    format!("<style>\n@media (prefers-color-scheme: dark) {{\n{rules}}}\n</style>\n")
+    ON_DARK.iter().map(rule).collect()
 }
 
 /// Colour of text and frames.

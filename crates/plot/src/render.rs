@@ -4,6 +4,7 @@
 //! pixels, which also smooths all edges alike.
 
 use super::font::font;
+use super::layout::Picture;
 use super::palette::{Colour, Theme, dark_style};
 use super::shape::{Place, Shape, Side, Text};
 use super::{Figure, PlotError, layout};
@@ -12,7 +13,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
 
 /// Units in an SVG picture for each CSS pixel.
-const SVG_SCALE: u32 = 10;
+pub(super) const SVG_SCALE: u32 = 10;
 /// Pixels in a PNG picture for each CSS pixel.
 const PNG_DENSITY: u32 = 2;
 /// Drawn pixels along each side of a PNG pixel, before averaging.
@@ -25,14 +26,7 @@ const BITMAP_RISE: f64 = 0.135;
 pub fn svg(figure: &Figure) -> Result<String, PlotError> {
     let picture = layout::picture(figure)?;
     let (width, height) = picture.size;
-    let mut text = String::new();
-    {
-        let size = (width * SVG_SCALE, height * SVG_SCALE);
-        let backend = SVGBackend::with_string(&mut text, size);
-        let mut pen = Pen { backend, scale: f64::from(SVG_SCALE), rise: 0.0, strokes: false };
-        picture.shapes.iter().try_for_each(|shape| pen.draw(shape))?;
-        pen.backend.present().map_err(|error| PlotError::Backend(error.to_string()))?;
-    }
+    let text = drawn(&picture)?;
     let (w, h) = (width * SVG_SCALE, height * SVG_SCALE);
     let large = format!("<svg width=\"{w}\" height=\"{h}\"");
     let small = format!(
@@ -43,6 +37,27 @@ pub fn svg(figure: &Figure) -> Result<String, PlotError> {
         (Theme::Auto, Some((head, body))) => format!("{head}\n{}{body}", dark_style()),
         _ => text,
     })
+}
+
+/// Returns the shapes of a picture as SVG, without the element `svg` around them.
+pub(super) fn shapes_as_svg(picture: &Picture) -> Result<String, PlotError> {
+    let text = drawn(picture)?;
+    let body = text.split_once('\n').map_or("", |(_, body)| body);
+    Ok(body.trim_end().trim_end_matches("</svg>").to_owned())
+}
+
+/// Returns a picture as SVG in units of 0.1 px.
+fn drawn(picture: &Picture) -> Result<String, PlotError> {
+    let (width, height) = picture.size;
+    let mut text = String::new();
+    {
+        let size = (width * SVG_SCALE, height * SVG_SCALE);
+        let backend = SVGBackend::with_string(&mut text, size);
+        let mut pen = Pen { backend, scale: f64::from(SVG_SCALE), rise: 0.0, strokes: false };
+        picture.shapes.iter().try_for_each(|shape| pen.draw(shape))?;
+        pen.backend.present().map_err(|error| PlotError::Backend(error.to_string()))?;
+    }
+    Ok(text)
 }
 
 /// Returns the figure as a PNG file, at twice the resolution of its nominal size.

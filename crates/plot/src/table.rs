@@ -103,7 +103,8 @@ impl Table {
     }
 
     /// Returns a cell as text.
-    pub(super) fn text(&self, row: usize, column: usize) -> &str {
+    #[must_use]
+    pub fn text(&self, row: usize, column: usize) -> &str {
         let place = |row: &u32| (*row as usize) * self.columns.len() + column;
         let row = self.rows.get(row).filter(|_| column < self.columns.len());
         row.and_then(|row| self.cells.get(place(row))).unwrap_or_default()

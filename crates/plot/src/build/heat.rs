@@ -1,9 +1,9 @@
 //! Builds the heat map of a panel: columns by `x`, rows by `group`.
 
-use super::{SHORT_TEXT, ends, find, is_short, numbers};
+use super::{ends, find, is_short, numbers};
 use crate::groups::{Groups, shown};
 use crate::recipe::{PanelRecipe, Recipe};
-use crate::{AxisSpec, Cell, Heat, Key, PlotError, Sign, Table, Unit, label_of, unit_of};
+use crate::{AxisSpec, Cell, Heat, PlotError, Table, Unit, label_of, unit_of};
 use std::collections::HashMap;
 use toml::Spanned;
 
@@ -82,16 +82,6 @@ pub(super) fn heat(
         bar: Some(bar),
         ..Heat::default()
     })
-}
-
-/// Returns the signs in a heat map.
-pub(super) fn key(heat: &Heat) -> Vec<Key> {
-    let cells = || heat.cells.iter().flatten();
-    let short = cells().flatten().any(|cell| cell.short);
-    let short = short.then(|| Key { sign: Sign::Outlined, text: SHORT_TEXT.into() });
-    let missing = cells().any(Option::is_none);
-    let missing = missing.then(|| Key { sign: Sign::Hatched, text: "no value".into() });
-    short.into_iter().chain(missing).collect()
 }
 
 /// Returns whether all names are numbers, or quantities of one unit.

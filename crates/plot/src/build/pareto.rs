@@ -3,9 +3,7 @@
 use super::{find, is_short, legend, numbers, y_axis};
 use crate::groups::{Groups, called, kind};
 use crate::recipe::{Direction, PanelRecipe, Recipe};
-use crate::{
-    AxisSpec, Key, Label, Lines, PlotError, Point, Scale, Series, Sign, Style, Table, label_of,
-};
+use crate::{AxisSpec, Label, Lines, PlotError, Point, Scale, Series, Style, Table, label_of};
 use forebay_report::metric::{Better, of_column};
 use toml::Spanned;
 
@@ -105,11 +103,6 @@ fn with_room(scale: Scale, range: [Option<f64>; 2], low: f64, high: f64) -> [Opt
     // Few axes begin below zero.
     let low = if low >= 0.0 { (low - room).max(0.0) } else { low - room };
     [range[0].or(Some(low)), range[1].or(Some(high + room))]
-}
-
-/// The sign of the front.
-pub(super) fn key() -> Key {
-    Key { sign: Sign::Front, text: "front: no other point is better in both".into() }
 }
 
 /// Returns which values of a column are better: as the recipe says or, without that, the table of metrics.
