@@ -15,6 +15,7 @@ Examples:
   forebay plan scenarios/fewest-workers.toml --for 'job.batch=[64, 128]'
   forebay plan mine.toml --goal 'AU > 90 %' --min 'storage.nfs.file-server.bandwidth=1 GB/s..20 GB/s'
   forebay plan scenarios/buy-storage.toml --emit choice.toml --figure front.svg
+  forebay plan mine.toml --best goodput --among 'job.checkpoint.interval=5 min..8 h'
   forebay plan mine.toml --goal 'epoch time < 1 h' --option as-is --option 'nic=cluster.network.nic=100 Gbit/s' --best 'cost per epoch'
 
 A goal is a figure, a comparison and a value: any column of `sweep`, or a usual name, such as `AU`, `throughput`, `p99 step time`, `goodput`, \
@@ -27,8 +28,8 @@ pub struct Plan {
     /// A goal, such as `stall < 2 %`; may be repeated
     #[arg(long, value_name = "GOAL")]
     pub goal: Vec<String>,
-    /// Key whose smallest value is searched: `KEY`, `KEY=1..64`, `KEY=1 GB/s..20 GB/s` or `KEY=[1, 2, 4]`; twice for the smallest pairs
-    /// of two keys
+    /// Key whose smallest value is searched: `KEY`, `KEY=1..64`, `KEY=1 GB/s..20 GB/s` or `KEY=[1, 2, 4]`; repeated for the smallest
+    /// combinations of several keys; `KEY, KEY=1..64` for keys that change together
     #[arg(long, value_name = "KEY[=RANGE]")]
     pub min: Vec<String>,
     /// Key whose largest value is searched
@@ -40,6 +41,9 @@ pub struct Plan {
     /// An option by name, with the keys that it changes; without any, the scenario as it is
     #[arg(long, value_name = "NAME[=KEY=VALUE,…]")]
     pub option: Vec<String>,
+    /// Key of which each value is an option, such as `job.checkpoint.interval=5 min..8 h`
+    #[arg(long, value_name = "KEY[=RANGE]")]
+    pub among: Vec<String>,
     /// Figure by which options that meet the goals are chosen [default: cost per month, or throughput without prices]
     #[arg(long, value_name = "FIGURE")]
     pub best: Option<String>,

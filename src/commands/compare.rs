@@ -1,5 +1,6 @@
 //! `forebay compare`: scenarios, options of one scenario, or reports, side by side.
 
+use super::command_line;
 use super::compare_figure;
 use super::compare_text::text;
 use super::diff;
@@ -17,8 +18,8 @@ use crate::report::{self, Outcome};
 use crate::scenario::{Override, PlanOption, Scenario, choose};
 use crate::sim;
 use rayon::prelude::*;
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// Figures that are compared unless others are named.
@@ -37,8 +38,12 @@ const USUAL: [&str; 9] = [
 const MOST: usize = 50;
 
 /// Scenarios, options or reports side by side.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Compared {
+    /// Version of forebay.
+    pub(super) version: String,
+    /// The command that computed this.
+    pub(super) command: String,
     pub(super) compared: Vec<One>,
     #[serde(skip)]
     pub(super) metrics: Vec<&'static Metric>,
@@ -58,38 +63,51 @@ impl Compared {
 }
 
 /// One of them.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct One {
     /// Name: of the option, or of the file.
     pub(super) name: String,
     /// Why there are no figures.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failed: Option<String>,
     pub(super) jobs: Vec<OneJob>,
     /// What holds it back, in a sentence.
     pub(super) bottleneck: Option<String>,
     /// Currency of its costs; `None` without prices.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) currency: Option<String>,
     /// Warnings of its report: what its figures do not show.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
+    /// What its report says of prices, run, settings and defaults.
+    #[serde(flatten)]
+    pub(super) rest: Map<String, Value>,
 }
 
+impl One {
+    /// Returns the job of this name.
+    pub(super) fn job(&self, name: &str) -> Option<&OneJob> {
+        self.jobs.iter().find(|job| job.name == name)
+    }
+}
+
+/// Parts of a report that a comparison keeps as they are.
+const KEPT: [&str; 5] = ["cost", "seed", "replications", "settings", "assumed"];
+
 /// A job of one of them.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct OneJob {
     pub(super) name: String,
     pub(super) figures: Vec<Shown>,
     /// Causes of stalls with their shares of time, the largest first.
     pub(super) causes: Vec<(String, f64)>,
     /// Why the run is too short to show the long run, if it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) too_short: Option<String>,
 }
 
 /// A figure of a job.
-#[derive(Serialize, Clone)]
+#[derive(Serialize, Deserialize, Clone)]
 pub(super) struct Shown {
     pub(super) metric: String,
     pub(super) mean: Option<f64>,
@@ -128,7 +146,8 @@ pub(super) fn execute(compare: &Compare, quiet: bool) -> Result<(), Failure> {
             Some(Failure::Input(format!("cannot run `{}`: {why}", one.name)))
         })
         .collect();
-    let found = Compared { compared, metrics };
+    let (version, command) = (env!("CARGO_PKG_VERSION").to_owned(), command_line::typed());
+    let found = Compared { version, command, compared, metrics };
     match compare.format {
         ReportFormat::Json => {
             let text = serde_json::to_string_pretty(&found)
@@ -348,6 +367,7 @@ impl One {
             bottleneck: None,
             currency: None,
             warnings: Vec::new(),
+            rest: Map::new(),
         }
     }
 
@@ -370,6 +390,10 @@ impl One {
                 .and_then(first_line),
             currency: text("/cost/currency"),
             warnings: warnings.filter_map(Value::as_str).map(str::to_owned).collect(),
+            rest: KEPT
+                .iter()
+                .filter_map(|key| Some(((*key).to_owned(), report.get(*key)?.clone())))
+                .collect(),
             name,
         }
     }

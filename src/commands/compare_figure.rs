@@ -6,7 +6,7 @@ use super::run_figure::{colour_of, word};
 use crate::metric::{Metric, Unit as MetricUnit};
 use crate::plan::goal::with_interval;
 use crate::plot::{
-    self, AxisSpec, Bar, BarPart, Bars, Colour, Figure, Key, Panel, Sign, colour, label_of, unit_of,
+    self, AxisSpec, Bar, BarPart, Bars, Colour, Figure, Panel, colour, label_of, unit_of,
 };
 use crate::report::Cause;
 
@@ -20,7 +20,7 @@ const WIDTHS: [u32; 2] = [470, 380];
 /// End of an axis, relative to the largest value on it.
 const ROOM: f64 = 1.03;
 /// Names in a title at most.
-const MOST_NAMES: usize = 5;
+pub(super) const MOST_NAMES: usize = 5;
 
 /// A job of one of those that are compared, with its name in the figure.
 struct Drawn<'c> {
@@ -73,15 +73,13 @@ pub(super) fn figure(
         1 => 0,
         columns => WIDTHS[usize::from(columns > 2)] * columns as u32,
     };
+    let key = plot::signs(&panels, plot::INTERVAL);
     let names: Vec<&str> = of.compared.iter().map(|one| one.name.as_str()).collect();
     let title = match names.len() {
         ..=MOST_NAMES => format!("Compared: {}", names.join(", ")),
         number => format!("{number} compared"),
     };
-    Ok((
-        Figure { title, key: key(&all, &indices), panels, columns, width, ..Figure::default() },
-        left_out,
-    ))
+    Ok((Figure { title, key, panels, columns, width, ..Figure::default() }, left_out))
 }
 
 /// Returns the bars of one figure, with their intervals and values.
@@ -120,12 +118,7 @@ fn bars(metric: &Metric, index: usize, all: &[Drawn<'_>], currency: &str) -> Bar
 
 /// Writes a figure as the table does.
 fn written(metric: &Metric, figure: &Shown, currency: &str) -> String {
-    let unit = match metric.unit {
-        MetricUnit::SamplesPerSecond | MetricUnit::StepsPerSecond | MetricUnit::EpochsPerSecond => {
-            MetricUnit::Count
-        }
-        unit => unit,
-    };
+    let unit = metric.unit.below_its_name();
     with_interval(figure.mean.unwrap_or_default(), figure.ci95, unit, currency)
 }
 
@@ -152,16 +145,4 @@ fn causes(all: &[Drawn<'_>]) -> Bars {
         parts: causes.iter().map(part).chain([computing]).collect(),
         bars: all.iter().map(bar).collect(),
     }
-}
-
-/// Returns the signs in the bars.
-fn key(all: &[Drawn<'_>], indices: &[usize]) -> Vec<Key> {
-    let has_band =
-        |one: &Drawn<'_>| indices.iter().any(|index| one.job.figures[*index].ci95.is_some());
-    let band = all.iter().any(has_band);
-    let band = band.then(|| Key { sign: Sign::Whisker, text: "95 % interval".to_owned() });
-    let short = all.iter().any(|one| one.job.too_short.is_some());
-    let text = "run too short to show the long run".to_owned();
-    let short = short.then_some(Key { sign: Sign::Pale, text });
-    band.into_iter().chain(short).collect()
 }

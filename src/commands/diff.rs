@@ -266,8 +266,18 @@ pub(super) fn mean(figure: &Value) -> Option<f64> {
 }
 
 pub(super) fn interval(figure: &Value) -> Option<[f64; 2]> {
-    let ends = figure.get("ci95")?.as_array()?;
+    ends(figure.get("ci95")?)
+}
+
+/// Returns two numbers in JSON: the ends of an interval.
+pub(super) fn ends(of: &Value) -> Option<[f64; 2]> {
+    let ends = of.as_array()?;
     Some([ends.first()?.as_f64()?, ends.get(1)?.as_f64()?])
+}
+
+/// Returns whether two intervals have no value in common, so that the difference is beyond chance.
+pub(super) fn are_apart(a: Option<[f64; 2]>, b: Option<[f64; 2]>) -> bool {
+    matches!((a, b), (Some([low, high]), Some([least, most])) if high < least || most < low)
 }
 
 fn json(found: &Found) -> String {

@@ -1,6 +1,7 @@
 //! Writes files (completely or not at all), standard output and messages. Closed pipes are no errors.
 
 use super::Failure;
+use super::command_line;
 use super::failure::plain;
 use super::interrupt;
 use crate::cli::ReportFormat;
@@ -91,7 +92,11 @@ pub(super) fn report(
 ) -> Result<(), Failure> {
     let colour = path.is_none() && colour(&io::stdout());
     let text = match format {
-        ReportFormat::Json => report::json::render(report),
+        ReportFormat::Json => {
+            let (answer, command) = (report::text::answer(report), command_line::typed());
+            let (answer, command) = (Some(answer), Some(command));
+            report::json::render(&Report { answer, command, ..report.clone() })
+        }
         ReportFormat::Text if quiet => {
             let without = Report { warnings: Vec::new(), ..report.clone() };
             report::text::render(&without, width(), colour)

@@ -1,26 +1,27 @@
 //! `forebay plan`: the smallest or largest value that meets goals, and the best of several options.
 
+use super::command_line;
+use super::keys;
 use super::memory::{self, Together};
 use super::options;
 use super::paths::Paths;
+use super::plan_choice_text;
 use super::plan_figure;
 use super::plan_text;
+use super::planned::{Planned, Row, ShownFigure, ShownGoal, ShownUnknown};
 use super::points::{self, Opened};
 use super::progress::tick;
 use super::{Failure, interrupt, output, run_figure};
 use crate::cli::{Plan, ReportFormat};
 use crate::input::shown;
 use crate::metric::Unit;
-use crate::plan::{
-    self, Answer, Choice, Failed, Goal, OverDraws, Question, Setting, Unknown, Wanted,
-};
+use crate::plan::{self, Choice, Failed, Goal, Question, Setting, Unknown, Wanted};
 use crate::probe::limits;
 use crate::report;
 use crate::scenario::{Override, PlanOption, PlanTable, PlanText, Scenario, Value};
 use crate::sweep::Grid;
 use crate::verdict::{self, Machines};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,89 +31,6 @@ use std::time::Duration;
 const MOST_OPTIONS: usize = 100;
 /// Rows at most.
 const MOST_ROWS: usize = 10_000;
-
-/// What a plan found.
-#[derive(Serialize)]
-pub(super) struct Planned {
-    pub(super) scenario: String,
-    pub(super) goals: Vec<String>,
-    /// Keys that are searched, each with `smallest` or `largest`.
-    pub(super) unknowns: Vec<(String, &'static str)>,
-    /// Figure by which options are chosen; `None` without options.
-    pub(super) best: Option<String>,
-    pub(super) certainty: f64,
-    pub(super) within: f64,
-    /// Currency of costs; `None` without prices.
-    pub(super) currency: Option<String>,
-    pub(super) rows: Vec<Row>,
-    /// Number of replications that were simulated.
-    pub(super) simulated: usize,
-    #[serde(skip)]
-    pub(super) shown: Shown,
-}
-
-/// What the text needs beside the results.
-#[derive(Default)]
-pub(super) struct Shown {
-    pub(super) goals: Vec<Goal>,
-    pub(super) best: Option<Wanted>,
-}
-
-/// The answer for one value of the keys of `--for` and, with unknown keys, for one option.
-#[derive(Serialize)]
-pub(super) struct Row {
-    /// Keys of `--for` with their values.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) at: Vec<(String, String)>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) option: Option<String>,
-    /// The value that is wanted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) answer: Option<Answer>,
-    /// The option that is best.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) choice: Option<Choice>,
-    /// How often each option is best over what publications reached.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) over_draws: Option<OverDraws>,
-    /// What binds where no setting meets the goals, in sentences.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) binds: Option<String>,
-    /// Why there is no answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) failed: Option<String>,
-}
-
-impl Planned {
-    /// Returns why nothing could be tried, if nothing could.
-    fn all_failed(&self) -> Option<String> {
-        let each = self.rows.iter().map(|row| match &row.choice {
-            Some(choice) => {
-                let all = choice.options.iter().map(|option| option.failed.clone());
-                all.collect::<Option<Vec<String>>>()?.into_iter().next()
-            }
-            None => row.failed.clone(),
-        });
-        each.collect::<Option<Vec<String>>>()?.into_iter().next()
-    }
-}
-
-impl Row {
-    /// Returns whether something meets the goals.
-    pub(super) fn is_met(&self) -> bool {
-        let found = self.answer.as_ref().is_some_and(|answer| answer.found.is_some());
-        found || self.choice.as_ref().is_some_and(|choice| choice.best.is_some())
-    }
-
-    /// Returns the changes that make the answer; `None` if nothing meets the goals.
-    fn changes(&self) -> Option<&[Override]> {
-        match (&self.answer, &self.choice) {
-            (Some(answer), _) => answer.found.map(|_| &answer.changes[..]),
-            (None, Some(choice)) => choice.best.map(|best| &choice.options[best].changes[..]),
-            (None, None) => None,
-        }
-    }
-}
 
 /// What is asked, read from the command line and the file.
 struct Asked {
@@ -172,20 +90,24 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
         return Err(Failure::Interrupted("nothing was decided".to_owned()));
     }
     let (of_all, has_options) = (asked.answers(), !asked.options.is_empty());
-    let wanted = asked.unknowns.iter().map(|of| (of.key.clone(), of.word()));
     let best = asked.best.as_ref().filter(|_| !asked.options.is_empty());
-    let planned = Planned {
+    let mut planned = Planned {
+        sentences: Vec::new(),
         scenario: scenario.name.clone(),
-        goals: asked.goals.iter().map(|goal| goal.text.clone()).collect(),
-        unknowns: wanted.collect(),
-        best: best.map(|best| best.text.clone()),
+        seed: scenario.run.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_line::typed(),
+        goals: asked.goals.iter().map(ShownGoal::from).collect(),
+        unknowns: asked.unknowns.iter().map(ShownUnknown::from).collect(),
+        best: best.map(ShownFigure::from),
         certainty: plan.certainty,
         within: plan.within,
         currency,
         rows,
         simulated: simulated.load(Ordering::Relaxed),
-        shown: Shown { goals: asked.goals, best: asked.best },
+        origins: scenario.origins.clone(),
     };
+    planned.sentences = plan_text::sentences(&planned);
     if planned.all_failed().is_none() {
         show(plan, &planned, quiet)?;
     }
@@ -199,7 +121,7 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
         }
     }
     if is_stopped {
-        let made = planned.rows.len();
+        let made = planned.rows.iter().filter(|row| !row.is_stopped()).count();
         return Err(Failure::Interrupted(format!("{made} of {of_all} answers were found")));
     }
     if let (Some(path), Some(changes)) = (&plan.emit, planned.rows.first().and_then(Row::changes)) {
@@ -268,10 +190,13 @@ fn check_emit(plan: &Plan, opened: &Opened, asked: &Asked) -> Result<(), Failure
     let rows = asked.answers();
     if rows > 1 {
         let what = format!("--emit writes one scenario, and there are {rows} answers");
-        let of_option = if asked.rows.len() > 1 {
-            "give `--for` a single value, or leave it out with `--unset plan.for`"
-        } else {
-            "give one `--option`, or leave them out with `--unset plan.option`"
+        let of_option = match (asked.rows.len() > 1, plan.rows.is_empty()) {
+            (true, true) => "give `--for` a single value, or leave it out with `--unset plan.for`",
+            (true, false) => "give `--for` a single value, or leave it out",
+            (false, _) if plan.option.is_empty() => {
+                "give one `--option`, or leave them out with `--unset plan.option`"
+            }
+            (false, _) => "give one `--option`, or leave them out",
         };
         return Err(Failure::Input(format!("{what}: {of_option}")));
     }
@@ -309,10 +234,12 @@ impl Asked {
         };
         let mut unknowns = texts("--min", &plan.min, min, (opened, unknown(false)))?;
         unknowns.extend(texts("--max", &plan.max, max, (opened, unknown(true)))?);
-        let options = match plan.option.is_empty() {
-            true => table.options,
-            false => options::parse(&plan.option)?,
+        let (mut options, of_file) = match plan.option.is_empty() && plan.among.is_empty() {
+            true => (table.options, &table.among[..]),
+            false => (options::parse(&plan.option)?, none),
         };
+        let among = texts("--among", &plan.among, of_file, (opened, unknown(false)))?;
+        options.extend(options_among(&among));
         let best = match &plan.best {
             Some(text) => {
                 Some(Wanted::parse(text, scenario).map_err(|why| refused("--best", text, &why))?)
@@ -336,15 +263,6 @@ impl Asked {
         if goals.is_empty() && !unknowns.is_empty() {
             let what = "cannot plan: there is no goal that a value could meet";
             return Err(Failure::Input(format!("{what}; write `--goal \"stall < 2 %\"`")));
-        }
-        if unknowns.len() > 2 {
-            let what = format!(
-                "cannot plan: {} keys are searched, and at most two can be",
-                unknowns.len()
-            );
-            return Err(Failure::Input(format!(
-                "{what}; write options, `--option NAME=KEY=VALUE,KEY=VALUE`"
-            )));
         }
         if options.len() > MOST_OPTIONS {
             let what = format!(
@@ -382,31 +300,47 @@ impl Asked {
         }
         for (at, unknown) in self.unknowns.iter().enumerate() {
             let key = &unknown.key;
-            if self.unknowns[..at].iter().any(|other| other.key == *key) {
+            let is_own = |key: &str| unknown.keys.iter().any(|own| own == key);
+            if let Some(key) =
+                self.unknowns[..at].iter().flat_map(|other| &other.keys).find(|of| is_own(of))
+            {
                 let what = format!("the key `{key}` is searched twice");
                 return refuse(what, "write one `--min` or `--max` for each key");
             }
-            if self.rows.iter().any(|row| row.changes.iter().any(|change| change.key() == *key)) {
+            if self.rows.iter().any(|row| row.changes.iter().any(|change| is_own(change.key()))) {
                 let what = format!("`{key}` is searched, and `--for` gives it values as well");
                 return refuse(what, "leave one of both out");
             }
-            let sets = |option: &&PlanOption| option.changes.iter().any(|of| of.key() == *key);
+            let sets = |option: &&PlanOption| option.changes.iter().any(|of| is_own(of.key()));
             if let Some(option) = self.options.iter().find(sets) {
                 let what = format!("`{key}` is searched, and option `{}` sets it", option.name);
                 return refuse(what, "leave one of both out");
             }
-            let number = unknown.values.len();
-            if self.unknowns.len() > 1 && number > plan::MOST_OF_TWO {
-                let what = format!("`{key}` has {number} values");
-                let most = plan::MOST_OF_TWO;
-                let remedy = format!(
-                    "two keys are searched over at most {most} values each: write a shorter range, or a list"
-                );
-                return refuse(what, &remedy);
-            }
+        }
+        let combinations = self.unknowns.iter().map(|of| of.values.len());
+        let combinations = combinations.fold(1_usize, usize::saturating_mul);
+        if self.unknowns.len() > 1 && combinations > plan::MOST_COMBINATIONS {
+            let what = format!("the keys have {combinations} combinations of values");
+            let most = plan::MOST_COMBINATIONS;
+            let remedy = format!(
+                "several keys are searched over at most {most} combinations: write shorter ranges, or lists"
+            );
+            return refuse(what, &remedy);
         }
         Ok(())
     }
+}
+
+/// Returns an option for each value of the keys, named by the value, and by the key if there are several.
+fn options_among(keys: &[Unknown]) -> Vec<PlanOption> {
+    let option = |unknown: &Unknown, value: &Value| {
+        let name = match keys.len() {
+            1 => value.plain(),
+            _ => format!("{} {}", keys::last(&unknown.key), value.plain()),
+        };
+        PlanOption { name, changes: unknown.set(value) }
+    };
+    keys.iter().flat_map(|key| key.values.iter().map(move |value| option(key, value))).collect()
 }
 
 /// Reads the texts of an option or, if there are none, those of the file.
@@ -480,7 +414,11 @@ fn answer(
             };
             let Some(mut row) = row else { return (rows, true) };
             row.option = (!option.name.is_empty()).then(|| option.name.clone());
+            let is_stopped = row.is_stopped();
             rows.push(row);
+            if is_stopped {
+                return (rows, true);
+            }
         }
     }
     // One answer has room for all that binds.
@@ -515,7 +453,9 @@ fn choice(
 ) -> Option<Row> {
     let chosen = plan::choose(question, &asked.options, before);
     let drawn = |choice: &Choice| match choice.best {
-        Some(_) if choice.options.len() > 1 => plan::over_draws(question, choice, before),
+        Some(_) if choice.options.len() > 1 && !choice.is_stopped => {
+            plan::over_draws(question, choice, before)
+        }
         _ => Ok(None),
     };
     match chosen.and_then(|choice| Ok((drawn(&choice)?, choice))) {
@@ -567,7 +507,7 @@ fn binds(
     let Some(job) = goal.job_in(&report) else {
         let items = &report.cost.as_ref()?.items;
         let is_money = goal.wanted.unit() == Unit::Money;
-        return is_money.then(|| plan_text::items(items, currency));
+        return is_money.then(|| plan_choice_text::items(items, currency));
     };
     report::choose_job(&mut report, &setting.scenario, job);
     let overrides = [opened.overrides(), &setting.changes].concat();

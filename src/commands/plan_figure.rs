@@ -1,10 +1,11 @@
-//! The figure of `forebay plan`: the goal's figure over the values that were tried, the smallest pairs, or options by cost and speed.
+//! The figure of `forebay plan`: the goals' figures over the values that were tried, the smallest pairs, or options by cost and speed;
+//! without prices, options by the figure that decides.
 
-use super::plan::{Planned, Row};
-use crate::metric::{self, Unit as MetricUnit};
-use crate::plan::{Choice, Figured};
-use crate::plot::{AxisSpec, Figure, Lines, Mark, Panel, Point, Series, Style, Unit};
-use crate::units;
+use super::keys::{last, number};
+use super::planned::{Planned, Row, ShownGoal};
+use crate::metric;
+use crate::plan::{Choice, Figured, Rank, Standing};
+use crate::plot::{self, AxisSpec, Figure, Lines, Mark, Panel, Point, Scale, Series, Style, Unit};
 
 /// Curves or options at most: more colours cannot be told apart.
 const MOST: usize = 8;
@@ -17,18 +18,30 @@ const PANELS: usize = 6;
 /// Returns the figure, and what is left out of it; an error that says why there is nothing to draw.
 pub(super) fn figure(of: &Planned) -> Result<(Figure, Option<String>), &'static str> {
     let has_options = of.rows.iter().any(|row| row.choice.is_some());
-    let title = match (has_options, of.goals.is_empty()) {
-        (true, true) => "Options by cost and speed".to_owned(),
-        (true, false) => format!("Options by cost and speed; goal: {}", of.goals.join(", ")),
-        (false, _) => format!("{}: {}", of.scenario, of.goals.join(", ")),
+    let goals: Vec<&str> = of.goals.iter().map(|goal| goal.goal.as_str()).collect();
+    let goals = goals.join(", ");
+    let by = match (&of.currency, &of.best) {
+        (None, Some(best)) => &best.figure,
+        _ => "cost and speed",
+    };
+    let title = match (has_options, goals.is_empty()) {
+        (true, true) => format!("Options by {by}"),
+        (true, false) => format!("Options by {by}; goal: {goals}"),
+        (false, _) => format!("{}: {goals}", of.scenario),
     };
     let (panels, left_out) = match (has_options, of.unknowns.len()) {
         (true, _) => rows_of_options(of)?,
         (false, 2) => (vec![pairs(of)?], more_rows(of.rows.len(), MOST)),
-        (false, _) => (vec![values(of)?], more_rows(of.rows.len(), MOST)),
+        (false, 3..) => return Err("combinations of three or more keys have no figure"),
+        (false, _) => {
+            let each = of.goals.iter().enumerate();
+            let panels = each.map(|(index, goal)| values(of, index, goal));
+            (panels.collect::<Result<_, _>>()?, more_rows(of.rows.len(), MOST))
+        }
     };
-    let panels = panels.into_iter().map(Panel::Lines).collect();
-    Ok((Figure { title, panels, ..Figure::default() }, left_out))
+    let panels: Vec<Panel> = panels.into_iter().map(Panel::Lines).collect();
+    let key = plot::signs(&panels, plot::INTERVAL);
+    Ok((Figure { title, key, panels, ..Figure::default() }, left_out))
 }
 
 /// Returns how many of the rows of `--for` are drawn, if not all are.
@@ -38,14 +51,11 @@ fn more_rows(rows: usize, most: usize) -> Option<String> {
 
 /// Returns a panel of options for each row of `--for`.
 fn rows_of_options(of: &Planned) -> Result<(Vec<Lines>, Option<String>), &'static str> {
-    if of.currency.is_none() {
-        return Err("options are drawn by cost, and the scenario has no `[prices]`");
-    }
     let drawn = of.rows.iter().take(PANELS);
     let panels = drawn.filter_map(|row| options(of, row, row.choice.as_ref()?));
     let panels: Vec<Lines> = panels.collect();
     if panels.is_empty() {
-        return Err("no option has both a cost and a throughput");
+        return Err("no option has figures to draw");
     }
     let most = of.rows.iter().filter_map(|row| Some(row.choice.as_ref()?.options.len())).max();
     let most = most.filter(|most| *most >= MOST);
@@ -59,17 +69,7 @@ fn rows_of_options(of: &Planned) -> Result<(Vec<Lines>, Option<String>), &'stati
 }
 
 fn lines(x: AxisSpec, y: AxisSpec, series: Vec<Series>, marks: Vec<Mark>) -> Lines {
-    Lines {
-        x,
-        y,
-        series,
-        marks,
-        labels: Vec::new(),
-        legend: String::new(),
-        legend_shown: true,
-        categories: Vec::new(),
-        shares_x: false,
-    }
+    Lines { x, y, series, marks, legend_shown: true, ..Lines::default() }
 }
 
 fn axis(label: &str, unit: Unit) -> AxisSpec {
@@ -80,37 +80,58 @@ fn dot(x: f64, of: &Figured) -> Point {
     Point { x, y: Some(of.mean), band: of.ci95, ..Point::default() }
 }
 
-/// Returns the figure of the first goal over the tried values, a curve for each row.
-fn values(of: &Planned) -> Result<Lines, &'static str> {
-    let nothing = "no value could be tried";
-    let goal = of.shown.goals.first().ok_or(nothing)?;
-    let (key, _) = of.unknowns.first().ok_or(nothing)?;
+/// Returns the figure of a goal, which has this index, over the tried values, a curve for each row.
+fn values(of: &Planned, index: usize, goal: &ShownGoal) -> Result<Lines, &'static str> {
+    let key = &of.unknowns.first().ok_or("no value could be tried")?.key;
     let mut series = Vec::new();
     let mut unit = Unit::Number;
-    for (index, row) in of.rows.iter().take(MOST).enumerate() {
+    for (number_of_row, row) in of.rows.iter().take(MOST).enumerate() {
         let Some(answer) = &row.answer else { continue };
         let points = answer.tried.iter().filter_map(|tried| {
             let (x, of_value) = number(tried.values.first()?)?;
             unit = of_value;
-            Some(dot(x, tried.figures.first()?))
+            Some(dot(x, tried.figures.get(index)?))
         });
         let points: Vec<Point> = points.collect();
-        series.push(Series { name: named(of, row), points, index, style: Style::Auto });
+        let (name, index) = (named(of, row), number_of_row);
+        series.push(Series { name, points, index, style: Style::Auto });
     }
-    let y_unit = match goal.wanted.unit() {
-        MetricUnit::Seconds => Unit::Seconds,
-        MetricUnit::Bytes => Unit::Bytes,
-        MetricUnit::Share => Unit::Share,
-        _ => Unit::Number,
+    let goal_line = Mark { at: goal.limit, vertical: false, label: goal.goal.clone() };
+    let found = match &of.rows[..] {
+        [Row { answer: Some(answer), .. }] => answer.found.map(|at| &answer.tried[at].values[0]),
+        _ => None,
     };
-    let mark = Mark { at: goal.limit, vertical: false, label: goal.text.clone() };
+    let found = found.and_then(|value| Some((number(value)?.0, format!("answer: {value}"))));
+    let found = found.map(|(at, label)| Mark { at, vertical: true, label });
     let drawn = series.iter().any(|series| !series.points.is_empty());
-    let (x, y) = (axis(key, unit), axis(&goal.wanted.text, y_unit));
+    let (mut x, y) = (axis(key, unit), axis(&goal.figure.figure, Unit::from(goal.figure.unit)));
+    x.scale = scale(series.iter().flat_map(|of| &of.points).map(|point| point.x));
     if drawn {
-        Ok(lines(x, y, series, vec![mark]))
+        Ok(lines(x, y, series, std::iter::once(goal_line).chain(found).collect()))
     } else {
         Err("no value that was tried is a number")
     }
+}
+
+/// Ratio of the largest to the smallest value on an axis from which on it is logarithmic.
+const WIDE: f64 = 30.0;
+
+/// Returns the scale on which values can be told apart.
+pub(super) fn scale(values: impl Iterator<Item = f64> + Clone) -> Scale {
+    let low = values.clone().fold(f64::INFINITY, f64::min);
+    let high = values.fold(0.0, f64::max);
+    if low > 0.0 && high / low >= WIDE { Scale::Log } else { Scale::Linear }
+}
+
+/// Part of an axis that is left free at either end, so that dots are not on the frame.
+const ROOM: f64 = 0.05;
+
+/// Returns the ends of an axis beyond values.
+fn around(values: impl Iterator<Item = f64> + Clone) -> [Option<f64>; 2] {
+    let low = values.clone().fold(f64::INFINITY, f64::min);
+    let high = values.fold(f64::NEG_INFINITY, f64::max);
+    let room = ROOM * (high - low);
+    (room > 0.0).then_some([low - room, high + room]).map_or([None; 2], |ends| ends.map(Some))
 }
 
 /// Returns a name for a row's curve.
@@ -119,10 +140,6 @@ fn named(of: &Planned, row: &Row) -> String {
         row.at.iter().map(|(key, value)| format!("{} {value}", last(key))).collect();
     words.extend(row.option.clone());
     if words.is_empty() { of.scenario.clone() } else { words.join(", ") }
-}
-
-fn last(key: &str) -> &str {
-    key.rsplit('.').next().unwrap_or(key)
 }
 
 /// Returns the smallest pairs that meet the goals, a curve for each row.
@@ -149,12 +166,12 @@ fn pairs(of: &Planned) -> Result<Lines, &'static str> {
     if series.is_empty() {
         return Err("no pair of numbers meets the goals");
     }
-    let (x, y) = (axis(&of.unknowns[0].0, units[0]), axis(&of.unknowns[1].0, units[1]));
+    let (x, y) = (axis(&of.unknowns[0].key, units[0]), axis(&of.unknowns[1].key, units[1]));
     Ok(lines(x, y, series, Vec::new()))
 }
 
 /// Returns the options of a row by the cost of a month and by samples per second, and the front of those that no other one beats in
-/// both. If there are too many, the best and the front come first.
+/// both; without prices, as bars of the figure that decides. If there are too many, the best and the front come first.
 fn options(of: &Planned, row: &Row, choice: &Choice) -> Option<Lines> {
     let mut order: Vec<usize> = (0..choice.options.len()).collect();
     let place = |at: &usize| match (choice.best == Some(*at), choice.options[*at].on_front) {
@@ -165,6 +182,9 @@ fn options(of: &Planned, row: &Row, choice: &Choice) -> Option<Lines> {
     order.sort_by_key(place);
     order.truncate(MOST - 1);
     order.sort_unstable();
+    if of.currency.is_none() {
+        return bars(of, row, order.iter().map(|at| &choice.options[*at]));
+    }
     let mut series = Vec::new();
     let mut front: Vec<Point> = Vec::new();
     for (index, option) in order.iter().map(|at| &choice.options[*at]).enumerate() {
@@ -175,7 +195,12 @@ fn options(of: &Planned, row: &Row, choice: &Choice) -> Option<Lines> {
         if option.on_front == Some(true) {
             front.push(Point { band: None, ..point });
         }
-        let name = option.name.clone();
+        let standing = match option.place {
+            Rank::Best => " (chosen)",
+            Rank::Misses => " (misses a goal)",
+            Rank::Worse | Rank::Undecided | Rank::Failed => "",
+        };
+        let name = format!("{}{standing}", option.name);
         series.push(Series { name, points: vec![point], index, style: Style::Points });
     }
     if series.is_empty() {
@@ -187,7 +212,8 @@ fn options(of: &Planned, row: &Row, choice: &Choice) -> Option<Lines> {
         series.insert(0, Series { name, points: front, index: GREY, style: Style::Line });
     }
     let currency = of.currency.as_deref().unwrap_or_default();
-    let x = axis(&format!("Cost of a month [{currency}]"), Unit::Number);
+    let mut x = axis(&format!("Cost of a month [{currency}]"), Unit::Number);
+    x.range = around(series.iter().flat_map(|of| &of.points).map(|point| point.x));
     let label = metric::of_column("samples_per_second").map_or("", |of| &of.label);
     let label = match row.at.is_empty() {
         true => label.to_owned(),
@@ -196,17 +222,18 @@ fn options(of: &Planned, row: &Row, choice: &Choice) -> Option<Lines> {
     Some(lines(x, axis(&label, Unit::Number), series, Vec::new()))
 }
 
-/// Returns a value as a number and its unit on an axis.
-fn number(text: &str) -> Option<(f64, Unit)> {
-    let text = text.trim_matches('"');
-    if let Ok(number) = text.parse() {
-        return Some((number, Unit::Number));
-    }
-    let unit = match units::si_unit(text)? {
-        "s" => Unit::Seconds,
-        "B" => Unit::Bytes,
-        "B/s" => Unit::BytesPerSecond,
-        _ => Unit::Number,
+/// Returns options as bars of the figure that decides.
+fn bars<'c>(of: &Planned, row: &Row, options: impl Iterator<Item = &'c Standing>) -> Option<Lines> {
+    let best = of.best.as_ref()?;
+    let known = options.filter_map(|option| Some((option.name.clone(), option.best.as_ref()?)));
+    let (categories, figures): (Vec<String>, Vec<&Figured>) = known.unzip();
+    let points = figures.iter().enumerate().map(|(x, figure)| dot(x as f64, figure)).collect();
+    let label = match row.at.is_empty() {
+        true => best.figure.clone(),
+        false => format!("{} ({})", best.figure, named(of, row)),
     };
-    Some((units::si(text)?, unit))
+    let series = vec![Series { points, style: Style::Bars, ..Series::default() }];
+    let y = axis(&label, Unit::from(best.unit));
+    let drawn = lines(AxisSpec::default(), y, series, Vec::new());
+    (!categories.is_empty()).then_some(Lines { categories, legend_shown: false, ..drawn })
 }

@@ -1,5 +1,6 @@
 //! `forebay validate`: measures how wrong predictions are.
 
+use super::command_line;
 use super::interrupt::Late;
 use super::memory::{self, Together};
 use super::paths::Paths;
@@ -287,7 +288,7 @@ fn show(wanted: &Validate, points: &[Point], fitted: Fitted<'_>) -> Result<(), F
         }
         ReportFormat::Json => {
             let verdict = Verdict::from_points(points);
-            let value = serde_json::json!({ "fitted": refit, "telling": telling, "next_time": next_time, "points": points, "verdict": verdict });
+            let value = serde_json::json!({ "fitted": refit, "telling": telling, "next_time": next_time, "points": points, "verdict": verdict, "version": env!("CARGO_PKG_VERSION"), "command": command_line::typed() });
             output::stdout(format!("{value:#}\n").as_bytes())
         }
     }

@@ -3,12 +3,12 @@
 use super::figure::Wanted;
 use super::search::limit;
 use super::trial::{Failed, Figured, Question, Raced, Setting, begin, race};
-use crate::scenario::{Override, PlanOption, Priced};
+use crate::scenario::{Override, PlanOption, Priced, Purchase};
 use crate::select::Place;
 use std::cmp::Ordering;
 
 /// Where an option stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rank {
     /// It is the best that meets the goals.
@@ -24,14 +24,14 @@ pub enum Rank {
 }
 
 /// An option with what was found of it.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Standing {
     /// Name of the option.
     pub name: String,
     /// Where it stands.
     pub place: Rank,
     /// Index of the goal that it misses.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses: Option<usize>,
     /// Figure of each goal.
     pub figures: Vec<Figured>,
@@ -40,23 +40,26 @@ pub struct Standing {
     /// Samples per second of all jobs together.
     pub samples_per_second: Option<Figured>,
     /// Cost of a month; `None` without prices.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_per_month: Option<Figured>,
     /// Whether no other option is both faster and cheaper, or as good in one and better in the other; `None` without prices.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_front: Option<bool>,
     /// What its cost consists of.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Priced>,
+    /// Sizes of what is paid for; `None` without prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purchase: Option<Purchase>,
     /// Number of replications.
     pub replications: usize,
-    /// What a longer run would show, in sentences.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Why the figures may not be those of the long run, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// What holds it back, in a sentence.
     pub bottleneck: Option<String>,
     /// Why it could not be tried.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// Changes that make it.
     #[serde(skip)]
@@ -64,14 +67,17 @@ pub struct Standing {
 }
 
 /// The choice between options.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Choice {
     /// Index of the best option; `None` if none meets the goals.
     pub best: Option<usize>,
     /// Whether that is decided with the certainty that was asked for, by runs that were long enough to show the figures.
     pub certain: bool,
+    /// Whether a signal came before all was decided.
+    #[serde(default, rename = "interrupted", skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
     /// Index of the option that comes nearest to the goals, if none meets them.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<usize>,
     /// Difference of the figure by which options are chosen that does not matter.
     pub indifference: f64,
@@ -99,13 +105,16 @@ pub fn choose(
         }
     }
     let (of, mut settings): (Vec<usize>, Vec<Setting>) = made.into_iter().unzip();
-    begin(question, &mut settings)?;
+    begin(question, &mut settings);
     let mut made: Vec<(usize, Setting)> = of.into_iter().zip(settings).collect();
     // Of equally good settings a race takes the first.
     made.sort_by(|(_, a), (_, b)| by_tie(question.best, a, b));
     let (of, mut settings): (Vec<usize>, Vec<Setting>) = made.into_iter().unzip();
     let indifference = indifference(question, &settings);
-    let raced = race(question, &mut settings, (1.0 - question.certainty, indifference))?;
+    let raced = race(question, &mut settings, (1.0 - question.certainty, indifference));
+    if raced.is_stopped && settings.iter().all(|setting| setting.replications() == 0) {
+        return Err(Failed::Stopped);
+    }
     let mut standings: Vec<Standing> = options.iter().map(Standing::unknown).collect();
     for (standing, why) in standings.iter_mut().zip(failed) {
         standing.failed = why;
@@ -117,8 +126,9 @@ pub fn choose(
     let best = raced.race.best().map(|at| of[at]);
     let is_long = standings.iter().all(|of| of.warnings.is_empty());
     let nearest = if best.is_some() { None } else { nearest(question, &standings) };
-    let certain = raced.race.is_certain() && is_long;
-    Ok(Choice { best, certain, nearest, indifference, options: standings })
+    let is_stopped = raced.is_stopped;
+    let certain = raced.race.is_certain() && is_long && !is_stopped;
+    Ok(Choice { best, certain, is_stopped, nearest, indifference, options: standings })
 }
 
 /// Orders settings that are equally good by the figure by which options are chosen: the faster before the slower, then the cheaper.
@@ -163,6 +173,7 @@ impl Standing {
             cost_per_month: None,
             on_front: None,
             items: Vec::new(),
+            purchase: None,
             replications: 0,
             warnings: Vec::new(),
             bottleneck: None,
@@ -195,6 +206,7 @@ fn fill(
     standing.samples_per_second = setting.speed();
     standing.cost_per_month = setting.month();
     standing.items = cost.map_or_else(Vec::new, |cost| cost.items.clone());
+    standing.purchase = cost.map(|cost| cost.purchase.clone());
     standing.replications = setting.replications();
     standing.warnings = setting.warnings().to_vec();
     standing.bottleneck = limit(question, setting, standing.misses);

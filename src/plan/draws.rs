@@ -10,7 +10,7 @@ use crate::verdict::Source;
 use rayon::prelude::*;
 
 /// How often each option is the best over the draws.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct OverDraws {
     /// Number of draws.
     pub draws: usize,
@@ -21,7 +21,7 @@ pub struct OverDraws {
     /// What differs between the draws, in words: published results, or parameters of the profile.
     pub over: String,
     /// Which measurement would decide; `None` if the choice is the best in every draw.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measure: Option<String>,
 }
 

@@ -111,6 +111,12 @@ impl Wanted {
         }
     }
 
+    /// Returns the name of the job that the figure is of, if the user wrote one.
+    #[must_use]
+    pub fn job(&self) -> Option<&str> {
+        self.job.as_deref()
+    }
+
     /// Returns the unit of the figure.
     #[must_use]
     pub fn unit(&self) -> Unit {

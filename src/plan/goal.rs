@@ -47,6 +47,11 @@ impl Goal {
             let remedy = "write a figure, a comparison and a value, such as \"stall < 2 %\"";
             return Err((format!("{text:?} has no comparison"), remedy.to_owned()));
         };
+        if let Some((_, swapped)) =
+            [("=>", ">="), ("=<", "<=")].iter().find(|(of, _)| text.contains(of))
+        {
+            return Err((format!("{text:?} has no comparison"), format!("write `{swapped}`")));
+        }
         let (figure, value) = (&text[..at], text[at + word.len()..].trim());
         let wanted = Wanted::read(figure, scenario)?;
         let limit = amount(value, wanted.unit(), scenario)
@@ -136,7 +141,14 @@ fn amount(text: &str, unit: Unit, scenario: &Scenario) -> Result<f64, String> {
         }
         Unit::Share => {
             let share = share(text).filter(|share| (0.0..=1.0).contains(share));
-            share.ok_or_else(|| "write a share of the time, such as \"2 %\" or \"0.02\"".to_owned())
+            let meant = text.parse::<f64>().ok().filter(|number| (1.0..=100.0).contains(number));
+            share.ok_or_else(|| match meant {
+                Some(percent) => {
+                    format!("write a share of the time with its unit: \"{percent} %\"")
+                }
+                None => "write a share of the time from 0 to 100 %, such as \"2 %\" or \"0.02\""
+                    .to_owned(),
+            })
         }
         Unit::Money => {
             let prices = scenario.prices.as_ref();

@@ -24,7 +24,7 @@ pub use choice::{Choice, Rank, Standing, choose};
 pub use draws::{OverDraws, over_draws};
 pub use figure::Wanted;
 pub use goal::Goal;
-pub use search::{Answer, MOST_OF_TWO, Tried, search};
+pub use search::{Answer, MOST_COMBINATIONS, Tried, search};
 pub use trial::{Failed, Figured, Question, Setting, first_outcome};
 pub use unknown::Unknown;
 
@@ -70,5 +70,6 @@ fn check_one(
     read(&table.goals, &goal)?;
     read(&table.min, &key)?;
     read(&table.max, &key)?;
+    read(&table.among, &key)?;
     read(table.best.as_slice(), &best)
 }

@@ -9,8 +9,8 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// Most values of a key that is searched together with another one.
-pub const MOST_OF_TWO: usize = 100;
+/// Most combinations of values of keys that are searched together.
+pub const MOST_COMBINATIONS: usize = 10_000;
 
 /// Number of settings beyond those of a search in which more of a key always helps, which share half of the error that is allowed.
 const MORE: f64 = 256.0;
@@ -19,7 +19,7 @@ const MORE: f64 = 256.0;
 const PROBES: usize = 24;
 
 /// A setting that was tried.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Tried {
     /// Values of the keys, in their order.
     pub values: Vec<String>,
@@ -30,39 +30,39 @@ pub struct Tried {
     /// Figure of each goal; empty if the setting failed.
     pub figures: Vec<Figured>,
     /// Cost of a month; `None` without prices.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_per_month: Option<Figured>,
     /// Number of replications.
     pub replications: usize,
-    /// What a longer run would show, in sentences.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Why the figures may not be those of the long run, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Why it could not be tried.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
 /// The answer to a search.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Answer {
     /// Index of the tried setting that is the answer; `None` if none meets the goals.
     pub found: Option<usize>,
     /// Index of the tried setting that comes nearest to the goals, if none meets them.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<usize>,
     /// Index of the goal that the nearest setting misses by most.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<usize>,
     /// The settings that were tried; those of one key in the order of its values.
     pub tried: Vec<Tried>,
     /// With two keys: indices of the tried settings that meet the goals while none does with a smaller value of one key and the same of
     /// the other; a larger value if the largest is wanted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub front: Vec<usize>,
     /// Number of values of each key that could have been tried.
     pub values: Vec<usize>,
     /// Values, or pairs of values, that the scenario refuses: how many, and why the first is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<(usize, String)>,
     /// Whether more of a key always helped, up to the answer and as far as was tried.
     pub monotone: bool,
@@ -70,6 +70,9 @@ pub struct Answer {
     pub untried: usize,
     /// Whether each setting was decided with the certainty that was asked for, and the runs were long enough to show the goals' figures.
     pub certain: bool,
+    /// Whether a signal came before all was decided: the answer is then the best that was tried.
+    #[serde(default, rename = "interrupted", skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
     /// The first sentence on the bottleneck of the answer, or of the nearest setting.
     pub bottleneck: Option<String>,
     /// Changes that make the answer, or the nearest setting.
@@ -92,9 +95,20 @@ struct Trials<'a, 'q> {
 impl Trials<'_, '_> {
     fn changes(&self, places: &[usize]) -> Vec<Override> {
         let own = self.unknowns.iter().zip(&self.wanted).zip(places);
-        let own = own
-            .map(|((unknown, values), place)| Override::new(&*unknown.key, values[*place].clone()));
+        let own = own.flat_map(|((unknown, values), place)| unknown.set(&values[*place]));
         self.before.iter().cloned().chain(own).collect()
+    }
+
+    /// Returns the best that was tried, where a signal ends the search.
+    fn so_far(&self) -> Found {
+        let all: usize = self.wanted.iter().map(Vec::len).product();
+        let chosen = self.made.iter().find(|(_, (tried, _))| tried.meets);
+        Found {
+            chosen: chosen.map(|(places, _)| places.clone()),
+            front: Vec::new(),
+            is_monotone: true,
+            untried: all - self.made.len(),
+        }
     }
 
     /// Returns the probability of an error that the next decision may have: half of what is allowed is shared by the planned settings.
@@ -185,7 +199,8 @@ struct Found {
 }
 
 /// Returns the smallest or largest values of the unknown keys with which the goals are met, on top of the changes `before`. One key is
-/// searched by bisection; two along the border between the pairs that meet the goals and those that do not.
+/// searched by bisection; two along the border between the pairs that meet the goals and those that do not; of more, the last two along
+/// such a border for each combination of the others.
 ///
 /// # Errors
 /// If a signal comes, or if the scenario refuses all values; the first reason.
@@ -195,22 +210,26 @@ pub fn search(
     before: &[Override],
 ) -> Result<Answer, Failed> {
     let mut unknowns = unknowns.to_vec();
-    let (allowed, refused) = match &mut unknowns[..] {
+    let (planes, refused) = match &mut unknowns[..] {
         [one] => (Vec::new(), accepted(question, one, before)?),
-        [first, second, ..] => accepted_pairs(question, (first, second), before)?,
+        [others @ .., first, second] => accepted_planes(question, others, (first, second), before)?,
         [] => (Vec::new(), None),
     };
     let wanted: Vec<Vec<Value>> = unknowns.iter().map(Unknown::wanted).collect();
     let sizes: Vec<usize> = wanted.iter().map(Vec::len).collect();
     let planned = match sizes[..] {
-        [one] => 2.0 + (one as f64).log2(),
-        _ => (sizes.iter().sum::<usize>() + PROBES) as f64,
+        [.., first, second] => (planes.len() * (first + second + PROBES)) as f64,
+        _ => 2.0 + (sizes.iter().sum::<usize>() as f64).log2(),
     };
     let mut trials =
         Trials { question, unknowns: &unknowns, wanted, before, planned, made: BTreeMap::new() };
     let found = match sizes[..] {
-        [settings] => one_key(&mut trials, settings)?,
-        _ => two_keys(&mut trials, allowed)?,
+        [settings] => one_key(&mut trials, settings),
+        _ => several_keys(&mut trials, planes),
+    };
+    let (found, is_stopped) = match found {
+        Err(Failed::Stopped) if !trials.made.is_empty() => (trials.so_far(), true),
+        found => (found?, false),
     };
     let reason = |(tried, _): &(Tried, Option<Setting>)| tried.failed.clone();
     if let Some(reasons) = trials.made.values().map(reason).collect::<Option<Vec<String>>>() {
@@ -241,7 +260,8 @@ pub fn search(
         refused,
         monotone: found.is_monotone,
         untried: found.untried,
-        certain: !is_short && tried.iter().all(|tried| tried.certain),
+        certain: !is_short && !is_stopped && tried.iter().all(|tried| tried.certain),
+        is_stopped,
         tried,
         bottleneck,
         changes,
@@ -257,11 +277,20 @@ fn one_key(trials: &mut Trials<'_, '_>, settings: usize) -> Result<Found, Failed
     Ok(Found { chosen: found.map(|at| vec![at]), front: Vec::new(), is_monotone, untried })
 }
 
-/// Searches two keys. Of several pairs that meet the goals, the cheapest is chosen; without prices, the one in the middle.
-fn two_keys(trials: &mut Trials<'_, '_>, allowed: Vec<Vec<usize>>) -> Result<Found, Failed> {
-    let Pairs { front, is_monotone, untried } =
-        first_pairs(allowed, &mut |(i, j)| trials.meets(&[i, j]))?;
-    let front: Vec<Vec<usize>> = front.into_iter().map(|(i, j)| vec![i, j]).collect();
+/// Searches several keys. Of several combinations that meet the goals, the cheapest is chosen; without prices, the one in the middle.
+fn several_keys(trials: &mut Trials<'_, '_>, planes: Vec<Plane>) -> Result<Found, Failed> {
+    let (mut met, mut is_monotone, mut untried): (Vec<Vec<usize>>, _, _) = (Vec::new(), true, 0);
+    for Plane { others, allowed } in planes {
+        let all = |(i, j): (usize, usize)| [&others[..], &[i, j]].concat();
+        let Pairs { front, is_monotone: is_own, untried: own } =
+            first_pairs(allowed, &mut |pair| trials.meets(&all(pair)))?;
+        met.extend(front.into_iter().map(all));
+        is_monotone &= is_own;
+        untried += own;
+    }
+    let is_better = |a: &[usize], b: &[usize]| a != b && a.iter().zip(b).all(|(a, b)| a <= b);
+    let is_first = |places: &&Vec<usize>| !met.iter().any(|other| is_better(other, places));
+    let front: Vec<Vec<usize>> = met.iter().filter(is_first).cloned().collect();
     let cost = |places: &&Vec<usize>| {
         trials.made[*places].0.cost_per_month.as_ref().map(|month| month.mean)
     };
@@ -304,10 +333,9 @@ fn accepted(
     question: &Question<'_>,
     unknown: &mut Unknown,
     before: &[Override],
-) -> Result<Option<(usize, String)>, Failed> {
+) -> Result<Refused, Failed> {
     let one = |value: &Value| {
-        let own = Override::new(&*unknown.key, value.clone());
-        check(question, &[before, &[own]].concat()).map(|()| value.clone())
+        check(question, &[before, &unknown.set(value)].concat()).map(|()| value.clone())
     };
     let all: Vec<Result<Value, Failed>> = unknown.values.par_iter().map(one).collect();
     let refused = refusals(all.iter().filter_map(|of| of.as_ref().err()))?;
@@ -318,45 +346,77 @@ fn accepted(
     }
 }
 
-/// Places of accepted values of the second key for each value of the first, and how many pairs are refused and why.
-type Accepted = (Vec<Vec<usize>>, Option<(usize, String)>);
+/// How many settings the scenario refuses, and why it refuses the first.
+type Refused = Option<(usize, String)>;
 
-/// Returns for each value of the first key, in the order in which they are wanted, the places of those of the second that the scenario
-/// accepts with it, and how many pairs it refuses and why it refuses the first.
+/// The pairs of values of the last two keys with one combination of values of the others.
+struct Plane {
+    /// Places of the values of the other keys.
+    others: Vec<usize>,
+    /// For each value of the last key but one, in the order in which they are wanted, the places of those of the last that the scenario
+    /// accepts with it.
+    allowed: Vec<Vec<usize>>,
+}
+
+/// Returns the pairs of values of two keys that the scenario accepts, for each combination of values of the other keys in the order in
+/// which they are wanted, and how many combinations it refuses and why it refuses the first.
 ///
 /// # Errors
 /// If it refuses all.
-fn accepted_pairs(
+fn accepted_planes(
     question: &Question<'_>,
+    others: &[Unknown],
     (first, second): (&Unknown, &Unknown),
     before: &[Override],
-) -> Result<Accepted, Failed> {
+) -> Result<(Vec<Plane>, Refused), Failed> {
     let (rows, columns) = (first.wanted(), second.wanted());
-    let one = |row: &Value, column: &Value| {
-        let own = [(first, row), (second, column)];
-        let own = own.map(|(unknown, value)| Override::new(&*unknown.key, value.clone()));
-        check(question, &[before, &own].concat())
-    };
-    let all: Vec<Vec<Result<(), Failed>>> = rows
-        .par_iter()
-        .map(|row| columns.iter().map(|column| one(row, column)).collect())
-        .collect();
-    let refused = refusals(all.iter().flatten().filter_map(|of| of.as_ref().err()))?;
-    let places = |row: &Vec<Result<(), Failed>>| {
-        row.iter().enumerate().filter(|(_, of)| of.is_ok()).map(|(at, _)| at).collect()
-    };
-    let allowed: Vec<Vec<usize>> = all.iter().map(places).collect();
-    match refused {
-        Some((_, why)) if allowed.iter().all(Vec::is_empty) => Err(Failed::Setting(why)),
-        refused => Ok((allowed, refused)),
+    let (mut planes, mut all) = (Vec::new(), Vec::new());
+    for others in combinations(others) {
+        let own: Vec<Override> = others.iter().flat_map(|(_, changes)| changes.clone()).collect();
+        let one = |row: &Value, column: &Value| {
+            check(question, &[before, &own, &first.set(row), &second.set(column)].concat())
+        };
+        let plane: Vec<Vec<Result<(), Failed>>> = rows
+            .par_iter()
+            .map(|row| columns.iter().map(|column| one(row, column)).collect())
+            .collect();
+        let places = |row: &Vec<Result<(), Failed>>| {
+            row.iter().enumerate().filter(|(_, of)| of.is_ok()).map(|(at, _)| at).collect()
+        };
+        let others = others.iter().map(|(at, _)| *at).collect();
+        planes.push(Plane { others, allowed: plane.iter().map(places).collect() });
+        all.extend(plane.into_iter().flatten().filter_map(Result::err));
     }
+    let is_empty = |plane: &Plane| plane.allowed.iter().all(Vec::is_empty);
+    match refusals(all.iter())? {
+        Some((_, why)) if planes.iter().all(is_empty) => Err(Failed::Setting(why)),
+        refused => Ok((planes, refused)),
+    }
+}
+
+/// Returns all combinations of values of keys, each value as its place and the changes that it makes.
+fn combinations(keys: &[Unknown]) -> Vec<Vec<(usize, Vec<Override>)>> {
+    let mut all = vec![Vec::new()];
+    for key in keys {
+        let wanted = key.wanted();
+        let values = wanted.iter().enumerate().map(|(at, value)| (at, key.set(value)));
+        let values: Vec<(usize, Vec<Override>)> = values.collect();
+        let longer = |begin: &Vec<(usize, Vec<Override>)>| {
+            values
+                .iter()
+                .map(|of| begin.iter().chain([of]).cloned().collect())
+                .collect::<Vec<Vec<_>>>()
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
 }
 
 /// Returns the number of refusals and the first reason; `None` without any.
 ///
 /// # Errors
 /// If a signal came.
-fn refusals<'a>(all: impl Iterator<Item = &'a Failed>) -> Result<Option<(usize, String)>, Failed> {
+fn refusals<'a>(all: impl Iterator<Item = &'a Failed>) -> Result<Refused, Failed> {
     let mut found: Option<(usize, String)> = None;
     for one in all {
         match (one, &mut found) {

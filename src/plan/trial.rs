@@ -50,7 +50,7 @@ pub enum Failed {
 }
 
 /// A figure of a setting over its replications.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Figured {
     /// Mean over replications.
     pub mean: f64,
@@ -76,7 +76,7 @@ pub struct Setting {
     runs: Vec<Run>,
     /// The report of the replications that were made before anything was decided; it has rare stalls in its intervals.
     report: Option<Report>,
-    /// What a longer run would show, in sentences.
+    /// Why the figures may not be those of the long run, in sentences.
     warnings: Vec<String>,
     /// Whether all replications are equal, because nothing is drawn.
     is_exact: bool,
@@ -125,7 +125,7 @@ impl Setting {
         self.report.as_ref()
     }
 
-    /// Returns what a longer run would show, in sentences.
+    /// Returns why the figures may not be those of the long run, in sentences.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -259,7 +259,17 @@ fn seen(question: &Question<'_>, scenario: &Scenario, outcome: Outcome) -> Resul
     let report = report::summarise(scenario, &[outcome], 0.0);
     let unknown = |of: &Wanted| {
         let steps = report.jobs.iter().all(|job| job.figures.is_empty());
-        let why = if steps { "no job completes a step" } else { "no run of the scenario shows it" };
+        let without = report.jobs.iter().find(|job| {
+            of.is_of_time() && of.of_job(&report, job).is_none_or(|figure| figure.mean.is_none())
+        });
+        let why = match without.filter(|_| of.job.is_none() && report.jobs.len() > 1) {
+            _ if steps => "no job completes a step".to_owned(),
+            Some(job) => format!(
+                "no run shows it for `{0}`; write `{1} of JOB` for a job that has it",
+                job.name, of.text
+            ),
+            None => "no run of the scenario shows it".to_owned(),
+        };
         Failed::Setting(format!("`{}` is not known: {why}", of.text))
     };
     let values = question.goals.iter();
@@ -303,19 +313,19 @@ fn first_stage(question: &Question<'_>, settings: &[Setting]) -> usize {
     replications.max().unwrap_or(0).max(FIRST).min(question.most.max(2))
 }
 
-/// Makes the first replications of settings that have none, and their reports. Returns for each setting why it could not be tried. Where nothing
-/// is drawn and two replications are equal, all are.
-///
-/// # Errors
-/// If a signal comes.
+/// Why a setting could not be tried when a signal came.
+const STOPPED: &str = "the plan was interrupted before";
+
+/// Makes the first replications of settings that have none, and their reports. Returns for each setting why it could not be tried, and
+/// whether a signal came. Where nothing is drawn and two replications are equal, all are.
 pub(super) fn begin(
     question: &Question<'_>,
     settings: &mut [Setting],
-) -> Result<Vec<Option<String>>, Failed> {
+) -> (Vec<Option<String>>, bool) {
     let first = first_stage(question, settings);
     // Outcomes take memory: at most about as many are kept at a time as threads make.
     let together = rayon::current_num_threads().div_ceil(first);
-    let mut failed = Vec::new();
+    let (mut failed, mut is_stopped) = (Vec::new(), false);
     for some in settings.chunks_mut(together) {
         let made: Vec<Result<(), Failed>> =
             some.par_iter_mut().map(|setting| setting.begin(question, first)).collect();
@@ -323,11 +333,14 @@ pub(super) fn begin(
             failed.push(match result {
                 Ok(()) => None,
                 Err(Failed::Setting(why)) => Some(why),
-                Err(Failed::Stopped) => return Err(Failed::Stopped),
+                Err(Failed::Stopped) => {
+                    is_stopped = true;
+                    Some(STOPPED.to_owned())
+                }
             });
         }
     }
-    Ok(failed)
+    (failed, is_stopped)
 }
 
 impl Setting {
@@ -357,6 +370,7 @@ impl Setting {
         let report = report::summarise(&self.scenario, &outcomes, 0.0);
         self.warnings = report.jobs.iter().filter_map(report::text::short_run).collect();
         self.warnings.extend(report::run_warnings(&self.scenario, &outcomes));
+        self.warnings.extend(report::lockstep(&self.scenario));
         self.report = Some(report);
         self.runs = runs;
         Ok(())
@@ -369,19 +383,19 @@ pub struct Raced {
     pub race: Race,
     /// For each setting why it could not be tried.
     pub failed: Vec<Option<String>>,
+    /// Whether a signal came before all was decided.
+    pub is_stopped: bool,
 }
 
 /// Simulates settings until it is decided which of them meet the goals and, if a figure is given by which they are chosen, which is the
-/// best. `errors` is the probability of an error that is allowed; `indifference` the difference of the figure that does not matter.
-///
-/// # Errors
-/// Only if a signal comes: a setting that fails leaves the race.
+/// best, or a signal comes. `errors` is the probability of an error that is allowed; `indifference` the difference of the figure that does
+/// not matter. A setting that fails leaves the race.
 pub fn race(
     question: &Question<'_>,
     settings: &mut [Setting],
     (error, indifference): (f64, f64),
-) -> Result<Raced, Failed> {
-    let mut failed = begin(question, settings)?;
+) -> Raced {
+    let (mut failed, mut is_stopped) = begin(question, settings);
     let first = first_stage(question, settings);
     let rules = Rules {
         certainty: 1.0 - error,
@@ -406,8 +420,8 @@ pub fn race(
     }
     loop {
         let wanted = race.wanted();
-        if wanted.is_empty() {
-            return Ok(Raced { race, failed });
+        if wanted.is_empty() || is_stopped {
+            return Raced { race, failed, is_stopped };
         }
         // An eighth more at a time, so that a single setting keeps several threads busy.
         let next = |(at, number): &(usize, usize)| {
@@ -421,12 +435,13 @@ pub fn race(
             .collect();
         for ((at, number), made) in tasks.into_iter().zip(made) {
             match made {
-                Ok(_) if failed[at].is_some() => {}
+                Ok(_) if failed[at].is_some() || is_stopped => {}
                 Ok(run) => {
                     settings[at].runs.push(run);
                     race.observe(at, &settings[at].observation(question, number));
                 }
-                Err(Failed::Stopped) => return Err(Failed::Stopped),
+                // Later replications are not observed without this one.
+                Err(Failed::Stopped) => is_stopped = true,
                 Err(Failed::Setting(why)) => {
                     failed[at] = Some(why);
                     race.withdraw(at);
@@ -450,8 +465,9 @@ pub struct Met {
 /// # Errors
 /// If the setting fails, or a signal comes.
 pub fn meets(question: &Question<'_>, setting: &mut Setting, error: f64) -> Result<Met, Failed> {
-    let raced = race(question, std::slice::from_mut(setting), (error, 1.0))?;
+    let raced = race(question, std::slice::from_mut(setting), (error, 1.0));
     match raced.failed.into_iter().next().flatten() {
+        _ if raced.is_stopped => Err(Failed::Stopped),
         Some(why) => Err(Failed::Setting(why)),
         None => {
             let meets = raced.race.best().is_some();

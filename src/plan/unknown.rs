@@ -22,17 +22,22 @@ const LEAST_MOST: u64 = 64;
 /// A key whose smallest or largest value is wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unknown {
-    /// The dotted key, as an override takes it.
+    /// The dotted key as written; several with commas between them take the same value.
     pub key: String,
+    /// Each of the keys, as an override takes it.
+    pub keys: Vec<String>,
     /// Whether the largest value is wanted.
     pub largest: bool,
     /// The values that may be tried, ascending.
     pub values: Vec<Value>,
+    /// The value of the first key now; `None` if it has none.
+    pub present: Option<Value>,
 }
 
 impl Unknown {
-    /// Reads a key with its values: `KEY`, `KEY = 1..64`, `KEY = 1 GB/s..20 GB/s` or `KEY = [1, 2, 4]`. A range of amounts has
-    /// the preferred numbers in it, each about a tenth larger than the one before; one of whole numbers has all of them, up to a thousand.
+    /// Reads a key with its values: `KEY`, `KEY = 1..64`, `KEY = 1 GB/s..20 GB/s` or `KEY = [1, 2, 4]`; `KEY, KEY = 1..64` for keys that
+    /// change together. A range of amounts has the preferred numbers in it, each about a tenth larger than the one before; one of whole
+    /// numbers has all of them, up to a thousand.
     ///
     /// # Errors
     /// If the values cannot be read, or if a key alone has no value from which a range follows; what is wrong, and what to write.
@@ -49,21 +54,27 @@ impl Unknown {
             let remedy = "write the key first: `job.loader.pytorch.workers=1..64`";
             return Err(("there is no key".to_owned(), remedy.to_owned()));
         }
-        quoted_where_needed(key, scenario)?;
-        let present = present(key, (file, overrides, scenario));
+        let keys = separate(key);
+        keys.iter().try_for_each(|key| quoted_where_needed(key, scenario))?;
+        let present = keys.first().and_then(|key| present(key, (file, overrides, scenario)));
         let example = example(key, present.as_ref());
         let values = match range {
             Some(range) => read(range).map_err(|what| (what, format!("write {example}")))?,
             None => {
                 let is_accepted = |value: Value| {
-                    let own = Override::new(key, value);
-                    let all: Vec<Override> = overrides.iter().cloned().chain([own]).collect();
+                    let all = [overrides, &all_set(&keys, &value)].concat();
                     file.resolve(&all).is_ok()
                 };
                 let values = present.as_ref().and_then(|present| around(present, is_accepted));
                 values.ok_or_else(|| {
                     let what = format!("`{key}` has no number here around which to search");
-                    (what, format!("write its range, {example}"))
+                    // A key that there is not is refused whatever its value is.
+                    let one = [overrides, &all_set(&keys, &Value::from(1_u64))].concat();
+                    let unknown = file.resolve(&one).err().map(|found| found.in_one_line());
+                    match unknown.filter(|why| why.contains("unknown key")) {
+                        Some(why) => (why, "write a key of the scenario".to_owned()),
+                        None => (what, format!("write its range, {example}")),
+                    }
                 })?
             }
         };
@@ -86,7 +97,13 @@ impl Unknown {
             return Err((what, format!("write 1 to {MOST_VALUES}: a shorter range, or a list")));
         }
         let values = values.into_iter().map(|(_, value)| value).collect();
-        Ok(Unknown { key: key.to_owned(), largest, values })
+        Ok(Unknown { key: key.to_owned(), keys, largest, values, present })
+    }
+
+    /// Returns the changes that give the keys a value.
+    #[must_use]
+    pub fn set(&self, value: &Value) -> Vec<Override> {
+        all_set(&self.keys, value)
     }
 
     /// Returns the values in the order in which they are wanted: the best first.
@@ -104,6 +121,20 @@ impl Unknown {
     pub fn word(&self) -> &'static str {
         if self.largest { "largest" } else { "smallest" }
     }
+}
+
+fn all_set(keys: &[String], value: &Value) -> Vec<Override> {
+    keys.iter().map(|key| Override::new(&**key, value.clone())).collect()
+}
+
+/// Returns keys that stand with commas between them.
+fn separate(keys: &str) -> Vec<String> {
+    let mut is_quoted = false;
+    let ends = |letter: char| {
+        is_quoted ^= letter == '"';
+        letter == ',' && !is_quoted
+    };
+    keys.split(ends).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).collect()
 }
 
 /// Returns the value of a key: that in the file, or its default if that is a value.
@@ -247,8 +278,18 @@ fn size(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| Some(parsed(value.as_str()?)?.si))
 }
 
+/// Reads a list of amounts without quotes, `[5 min, 10 min]`; `None` if it is none.
+fn bare_list(text: &str) -> Option<Vec<Value>> {
+    let items = text.strip_prefix('[')?.strip_suffix(']')?.split(',').map(str::trim);
+    let amount = |item: &str| parsed(item).map(|_| Value::from(item));
+    items.filter(|item| !item.is_empty()).map(amount).collect()
+}
+
 /// Reads a range or a list; what is wrong if it is neither.
 fn read(text: &str) -> Result<Vec<Value>, String> {
+    if let Some(amounts) = bare_list(text) {
+        return Ok(amounts);
+    }
     if text.starts_with('[') {
         let list = Override::varied(&format!("x.y={text}")).map_err(|problems| {
             problems.iter().next().map_or_else(String::new, |problem| problem.what.clone())
@@ -335,10 +376,13 @@ mod tests {
     }
 
     fn read_with(text: &str, changes: &[Override]) -> Result<Vec<String>, (String, String)> {
+        Ok(unknown(text, changes)?.values.iter().map(ToString::to_string).collect())
+    }
+
+    fn unknown(text: &str, changes: &[Override]) -> Result<Unknown, (String, String)> {
         let file = ScenarioFile::parse("x.toml", crate::sweep::SCENARIO.to_owned()).expect("TOML");
         let scenario = file.resolve(changes).unwrap_or_else(|problems| panic!("{problems}"));
-        let unknown = Unknown::parse(text, false, (&file, changes, &scenario))?;
-        Ok(unknown.values.iter().map(ToString::to_string).collect())
+        Unknown::parse(text, false, (&file, changes, &scenario))
     }
 
     #[test]
@@ -351,6 +395,8 @@ mod tests {
             rates,
             ["900", "910", "1000", "1100", "1200", "1250"].map(|of| format!("\"{of} MB/s\""))
         );
+        let times = parsed("job.checkpoint.interval = [1 h, 5 min]").expect("times");
+        assert_eq!(times, ["\"5 min\"", "\"1 h\""]);
         let many = parsed("job.batch = 1..100000").expect("many");
         assert!(
             many.len() < 125
@@ -380,6 +426,16 @@ mod tests {
         assert!(samples.is_sorted(), "{samples:?}");
         let odd = with("dataset.digits.samples", "dataset.digits.samples=12345").expect("samples");
         assert!(odd.contains(&"12345".to_owned()), "{odd:?}");
+    }
+
+    #[test]
+    fn keys_with_commas_between_them_take_the_same_value() {
+        let unknown = unknown("cluster.nodes, job.nodes = [1, 2]", &[]).expect("two keys");
+        let changes: Vec<String> =
+            unknown.set(&unknown.values[1]).iter().map(ToString::to_string).collect();
+        assert_eq!(changes, ["--set cluster.nodes=2", "--set job.nodes=2"]);
+        let quoted = separate("storage.\"a, b\".tier, job.batch");
+        assert_eq!(quoted, ["storage.\"a, b\".tier", "job.batch"]);
     }
 
     #[test]

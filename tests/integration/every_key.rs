@@ -18,11 +18,12 @@ use quantity::Quantity;
 use table::{Case, Expected, Table};
 
 /// Keys without a row, with the reason.
-const UNSEEN: [(&str, &str); 11] = [
+const UNSEEN: [(&str, &str); 12] = [
     ("background.name", "a label"),
     ("job.loader.stages.name", "a label"),
     ("job.name", "a label"),
     ("name", "a label"),
+    ("plan.among", "of `forebay plan`: `plan`"),
     ("plan.best", "of `forebay plan`: `plan`"),
     ("plan.for.NAME", "of `forebay plan`: `plan`"),
     ("plan.goal", "of `forebay plan`: `plan`"),

@@ -6,7 +6,7 @@ use super::format::{count, seconds};
 use super::sample::over_replications;
 use super::text::shown;
 use super::window::ratio;
-use forebay_scenario::{HOURS_OF_MONTH, Priced, Prices, Scenario};
+use forebay_scenario::{HOURS_OF_MONTH, Priced, Prices, Purchase, Scenario};
 
 /// Seconds of an hour.
 const HOUR: f64 = 3600.0;
@@ -32,6 +32,8 @@ pub struct CostReport {
     pub lifetime: f64,
     /// The items of the bill, energy included.
     pub items: Vec<Priced>,
+    /// Sizes of what is paid for.
+    pub purchase: Purchase,
 }
 
 /// What one copy of a job costs: its share of the cluster's cost.
@@ -116,6 +118,7 @@ pub(super) fn cost(
         energy,
         lifetime: prices.lifetime,
         items,
+        purchase: prices.purchase.clone(),
         hour,
     })
 }
@@ -298,7 +301,13 @@ mod tests {
     }
 
     fn prices(items: Vec<Priced>, kwh: f64) -> Option<Prices> {
-        Some(Prices { currency: "$".to_owned(), lifetime: 7300.0, items, kwh })
+        Some(Prices {
+            currency: "$".to_owned(),
+            lifetime: 7300.0,
+            items,
+            kwh,
+            purchase: Purchase::default(),
+        })
     }
 
     #[track_caller]

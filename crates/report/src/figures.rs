@@ -17,6 +17,13 @@ pub use sync::{StalenessReport, StalenessShare, SyncReport};
 /// Results of a run.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Report {
+    /// The answer in two sentences: whether the trainers of the job that loses most are busy, and how long a step takes; present only
+    /// in files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// The command that computed the report; present only in files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// Name of the scenario.
     pub scenario: String,
     /// Whether the run was simulated, or done live on a machine.

@@ -69,4 +69,4 @@ pub use resource::{Direction, IntraLink, Owner, Part, Resource};
 pub use summary::summarise;
 pub use unfinished::Unfinished;
 pub use verdict::{Limit, LongRun, Need, OtherJob, RestsOn, Verdict};
-pub use warnings::{draws_nothing, of_scenario as remarks, run_warnings};
+pub use warnings::{draws_nothing, lockstep, of_scenario as remarks, run_warnings};

@@ -42,6 +42,8 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         job.cost = cost.as_ref().map(|cost| job_cost(scenario, cost, &costings, (index, job)));
     }
     Report {
+        answer: None,
+        command: None,
         scenario: scenario.name.clone(),
         world: world(outcomes),
         seed: scenario.run.seed,

@@ -143,7 +143,8 @@ fn resources(page: &mut Page, report: &Report) {
 }
 
 /// Returns the answer in two sentences: the headline, and how long a step takes.
-fn answer(report: &Report) -> String {
+#[must_use]
+pub fn answer(report: &Report) -> String {
     let headline = headline(report);
     let Some(job) = worst(report) else { return headline + "." };
     let time = |of: &JobFigures| written(job, &of.step_time, Quantity::Seconds);

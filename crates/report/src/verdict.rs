@@ -86,6 +86,9 @@ pub struct Limit {
     /// Other jobs whose steps take a different time with the changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherJob>,
+    /// What else is to be known of the changes, in words: that they change training, rank higher in draws, or slow other jobs.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub also: String,
 }
 
 /// Effect of a change on another job.

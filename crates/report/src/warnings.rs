@@ -19,15 +19,19 @@ pub(super) const FEWEST_STEPS: usize = 20;
 #[must_use]
 pub fn of_scenario(scenario: &Scenario) -> Vec<String> {
     let mut found = scenario.remarks.clone();
-    if in_lockstep(scenario) {
-        found.push(
-            "Nothing in this scenario varies, so workers may run in lockstep, which real ones \
-             never do: give the latency or the decoding a distribution."
-                .to_owned(),
-        );
-    }
+    found.extend(lockstep(scenario));
     found.extend(failures_out_of_reach(scenario));
     found
+}
+
+/// Says that several workers do the same work at the same times because nothing in the scenario is random.
+#[must_use]
+pub fn lockstep(scenario: &Scenario) -> Option<String> {
+    (workers(scenario) > 1 && draws_nothing(scenario)).then(|| {
+        "Nothing in this scenario varies, so workers may run in lockstep, which real ones never do: give the latency or the decoding \
+         a distribution."
+            .to_owned()
+    })
 }
 
 /// Returns the warnings about a run's figures, one sentence each.
@@ -281,11 +285,6 @@ fn uses_pcie(job: &Job) -> bool {
     let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
     let served = job.servers().is_some_and(|servers| staged || beside(servers));
     job.copies_to_devices() || served || staged && job.ranks() > 1 || job.swapped() > 0.0
-}
-
-/// Whether several workers do the same work at the same times because nothing in the scenario is random.
-fn in_lockstep(scenario: &Scenario) -> bool {
-    workers(scenario) > 1 && draws_nothing(scenario)
 }
 
 fn workers(scenario: &Scenario) -> u64 {

@@ -87,7 +87,7 @@ pub use money::{HOURS_OF_MONTH, Money, Price};
 pub use names::choose;
 pub use overrides::{Override, OverrideText};
 pub use plan::{PlanOption, PlanTable, PlanText};
-pub use prices::{Priced, Prices};
+pub use prices::{BoughtStorage, Priced, Prices, Purchase};
 pub use problem::{Problem, Problems, printable, printable_line};
 pub use reading::Reading;
 pub use role::{ROLE, Role, roles};

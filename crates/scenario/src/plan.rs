@@ -24,7 +24,7 @@ pub(super) struct PlanSettings {
     #[schemars(extend("x-role" = Role::Output))]
     goal: Field<Texts>,
     /// Key whose smallest value that meets the goals is searched, with a range or a list of values if not around its present value:
-    /// `"job.loader.pytorch.workers = 1..32"`; or a list of two keys (default: none).
+    /// `"job.loader.pytorch.workers = 1..32"`; or a list of keys (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     min: Field<Texts>,
     /// Key whose largest value that meets the goals is searched, as `min` (default: none).
@@ -37,6 +37,10 @@ pub(super) struct PlanSettings {
     /// `{}` is the scenario as it is (default: none).
     #[schemars(extend("x-role" = Role::Output))]
     option: Field<Named<OptionSettings>>,
+    /// Key of which each value is an option, with a range or a list of values as for `min`: `"job.checkpoint.interval = 5 min..8 h"`; or a
+    /// list of keys (default: none).
+    #[schemars(extend("x-role" = Role::Output))]
+    among: Field<Texts>,
     /// Figure by which one of the options that meet the goals is chosen (default: cost per month, or throughput without prices).
     #[schemars(extend("x-role" = Role::Output))]
     best: Field<String>,
@@ -144,6 +148,8 @@ pub struct PlanTable {
     pub rows: Vec<Override>,
     /// Options.
     pub options: Vec<PlanOption>,
+    /// Keys of which each value is an option.
+    pub among: Vec<PlanText>,
     /// Figure by which options are chosen.
     pub best: Option<PlanText>,
 }
@@ -170,6 +176,7 @@ impl ScenarioFile {
             min: texts("min"),
             max: texts("max"),
             options: options.collect(),
+            among: texts("among"),
             rows: rows.unwrap_or_default(),
             best: texts("best").into_iter().next(),
         };

@@ -25,10 +25,36 @@ pub struct Prices {
     pub items: Vec<Priced>,
     /// Price of a kWh of electrical energy.
     pub kwh: f64,
+    /// Sizes of what is paid for.
+    pub purchase: Purchase,
+}
+
+/// Sizes of what is paid for, as MLPerf Storage lists them beside results.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, Deserialize, JsonSchema)]
+pub struct Purchase {
+    /// Storages that have prices.
+    pub storages: Vec<BoughtStorage>,
+    /// Units of rack space that all nodes take.
+    pub rack_units: f64,
+    /// Power that all nodes draw at most [W]; `None` if the scenario does not say it.
+    pub power: Option<f64>,
+}
+
+/// Sizes of a storage that is paid for, all of its places together.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, Deserialize, JsonSchema)]
+pub struct BoughtStorage {
+    /// Name of the storage.
+    pub name: String,
+    /// Bytes that it can hold [B]; `None` if the scenario does not say it.
+    pub capacity: Option<f64>,
+    /// Bytes of the data sets that jobs read from it [B].
+    pub data: f64,
+    /// Units of rack space that it takes; `None` if the scenario does not say it.
+    pub rack_units: Option<f64>,
 }
 
 /// An item of the bill.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, Deserialize, JsonSchema)]
 pub struct Priced {
     /// Name, such as `GPUs`.
     pub what: String,
@@ -140,6 +166,7 @@ struct Bill<'c> {
     /// Time over which purchases are paid off [h].
     lifetime: f64,
     items: Vec<Priced>,
+    purchase: Purchase,
     is_wrong: bool,
 }
 
@@ -174,7 +201,14 @@ impl PricesSettings {
     /// Checks the prices, which stand at `at`, and returns the bill; `None` if they are wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: Bought<'_>) -> Option<Prices> {
         let lifetime = self.lifetime.get().map_or(LIFETIME, |time| time.0 / 3600.0);
-        let mut bill = Bill { check, currency: None, lifetime, items: Vec::new(), is_wrong: false };
+        let mut bill = Bill {
+            check,
+            currency: None,
+            lifetime,
+            items: Vec::new(),
+            purchase: Purchase::default(),
+            is_wrong: false,
+        };
         let nodes = f64::from(of.cluster.nodes);
         bill.add(&self.node, "nodes", nodes);
         bill.add(
@@ -189,6 +223,7 @@ impl PricesSettings {
         );
         self.networks(&mut bill, of.cluster);
         let units = self.rack_units.get().map_or(1, |units| units.small());
+        bill.purchase.rack_units = nodes * f64::from(units);
         bill.add(&self.rack_unit, "rack units", nodes * f64::from(units));
         self.power(&mut bill, of.cluster);
         for (name, field) in self.storage.get().map_or(&[][..], |all| &all.0) {
@@ -203,8 +238,8 @@ impl PricesSettings {
             let remedy = "write one, such as `prices.gpu = \"$1.20 /h\"`, or remove the table";
             bill.wrong(at, "there is no price in `[prices]`", remedy);
         }
-        let Bill { currency, items, is_wrong, .. } = bill;
-        (!is_wrong).then_some(Prices { currency: currency?, lifetime, items, kwh })
+        let Bill { currency, items, purchase, is_wrong, .. } = bill;
+        (!is_wrong).then_some(Prices { currency: currency?, lifetime, items, kwh, purchase })
     }
 
     fn networks(&self, bill: &mut Bill<'_>, cluster: &Cluster) {
@@ -237,6 +272,7 @@ impl PricesSettings {
             }
             return;
         }
+        bill.purchase.power = Some(watts);
         bill.add(&self.kw, "kW", watts / 1000.0);
     }
 }
@@ -260,7 +296,14 @@ impl StoragePriceSettings {
         let places = if on_nodes { f64::from(of.cluster.nodes) } else { 1.0 };
         bill.add(&self.whole, &format!("storage `{name}`"), places);
         let capacity = storage.tier.and_then(|tier| tier.capacity);
-        let tb = capacity.unwrap_or_else(|| data_on(index, of)) / 1e12;
+        let data = data_on(index, of);
+        let tb = capacity.unwrap_or(data) / 1e12;
+        bill.purchase.storages.push(BoughtStorage {
+            name: name.to_owned(),
+            capacity: capacity.map(|capacity| places * capacity),
+            data,
+            rack_units: self.rack_units.get().map(|units| places * f64::from(units.small())),
+        });
         let of_targets = path.targets.map(|all| f64::from(all.number) * all.bandwidth);
         let gb_s = path.bandwidth.most().min(of_targets.unwrap_or(f64::INFINITY)) / 1e9;
         let own = |key: &str| format!("write its `{key}`, or leave this price out");

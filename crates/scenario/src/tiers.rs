@@ -80,7 +80,8 @@ impl ScenarioSettings {
             _ => {}
         }
         let uses = parts.uses(index);
-        if staged + caches == 0.0 {
+        let is_priced = check.find(&["prices", "storage", &storage.name]).is_some();
+        if staged + caches == 0.0 && !is_priced {
             let why = "no job copies its data set to this storage, and this storage holds no cache";
             check.no_effect(check.document.member(at, "capacity"), why);
         }

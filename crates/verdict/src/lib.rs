@@ -220,6 +220,7 @@ fn statement(
 fn limit(base: &Base, tried: &Tried, next: Option<String>, ranks_higher: usize) -> Limit {
     let (lever, effect) = (&tried.lever, &tried.effect);
     let resource = base.report.resources.iter().find(|of| lever.enlarges(of.of));
+    let also = words::also(lever, ranks_higher, &effect.others);
     Limit {
         name: lever.words(&base.scenario),
         lever: lever.class.clone(),
@@ -235,6 +236,7 @@ fn limit(base: &Base, tried: &Tried, next: Option<String>, ranks_higher: usize) 
         next,
         ranks_higher,
         others: effect.others.clone(),
+        also,
     }
 }
 

@@ -5,6 +5,7 @@ use forebay_report::{Limit, Need, OtherJob, Report, Verdict};
 use forebay_scenario::{OverrideText, Scenario};
 
 use super::base::Base;
+use super::lever::Lever;
 use super::numbers::{FULL, SAME};
 use super::trial::long_run;
 use super::{remarks, rules};
@@ -147,21 +148,24 @@ pub(crate) fn pasted(changes: &[OverrideText]) -> String {
     each.map(|change| change.pasted()).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a clause on the other jobs that a change makes faster or slower, and on what it does to training; an empty text if there is
-/// nothing to say.
+/// Returns in brackets what else is to be known of changes.
 fn beside(limit: &Limit) -> String {
-    let mut others: Vec<&OtherJob> = limit.others.iter().collect();
+    if limit.also.is_empty() { String::new() } else { format!(" ({})", limit.also) }
+}
+
+/// Returns clauses on the other jobs that a change makes faster or slower, and on what it does to training; an empty text if there is
+/// nothing to say.
+pub(crate) fn also(lever: &Lever, ranks_higher: usize, others: &[OtherJob]) -> String {
+    let mut others: Vec<&OtherJob> = others.iter().collect();
     others.sort_by(|a, b| b.gain.abs().total_cmp(&a.gain.abs()));
     let each = others.iter().take(MOST_NAMED).map(|other| {
         let longer = other.after / other.before - 1.0;
         let which = if longer > 0.0 { "longer" } else { "shorter" };
         format!("steps of `{}` {} {which}", other.job, share(longer.abs()))
     });
-    let training = rules::changes_training(&limit.lever).then(|| "changes training".to_owned());
-    let draws = limit.ranks_higher;
-    let higher = (draws > 0).then(|| format!("ranks higher in {draws} draws"));
-    let each: Vec<String> = training.into_iter().chain(higher).chain(each).collect();
-    if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) }
+    let training = rules::changes_training(&lever.class).then(|| "changes training".to_owned());
+    let higher = (ranks_higher > 0).then(|| format!("ranks higher in {ranks_higher} draws"));
+    training.into_iter().chain(higher).chain(each).collect::<Vec<_>>().join(", ")
 }
 
 fn nothing_helps(asked: &Report, verdict: &Verdict) -> String {

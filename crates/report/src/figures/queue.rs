@@ -52,7 +52,9 @@ pub struct ReuseReport {
 }
 
 /// Queue and steps over time, in bins. Bins in which a quantity was not observed hold `None`.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 pub struct SeriesReport {
     /// Middle of each bin, since the start of the run [s].
     pub time: Vec<f64>,

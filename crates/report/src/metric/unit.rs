@@ -1,7 +1,8 @@
 //! Units of metrics.
 
 /// Unit of a metric; it is the same in rows and in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Time.
     Seconds,
@@ -36,6 +37,15 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// Returns the unit in which values are written where a heading names the metric: it says what there is so much of a second.
+    #[must_use]
+    pub fn below_its_name(self) -> Unit {
+        match self {
+            Unit::SamplesPerSecond | Unit::StepsPerSecond | Unit::EpochsPerSecond => Unit::Count,
+            unit => unit,
+        }
+    }
+
     /// Returns the unit as tables write it, such as `samples/s`; `0 to 1` for a share, `number` for a count or a ratio,
     /// `text` for a name.
     #[must_use]
