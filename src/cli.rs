@@ -17,6 +17,7 @@ mod plot;
 mod profile;
 mod published;
 mod reference;
+mod report;
 mod run;
 mod scenario;
 mod sweep;
@@ -46,6 +47,7 @@ pub use profile::{
 };
 pub use published::{Published, PublishedTable};
 pub use reference::Reference;
+pub use report::Report;
 pub use run::{Assume, Run, VerdictKind};
 pub use scenario::{ScenarioArgs, ScenarioOptions};
 pub use sweep::Sweep;
@@ -98,6 +100,8 @@ pub enum Command {
     Compare(Compare),
     /// Compare two reports: what changed, and whether by more than chance
     Diff(Diff),
+    /// Write a page of results that can be mailed: one HTML file
+    Report(Report),
     /// Show each default that a run of a scenario takes, and whose it is
     ExplainDefaults(ExplainDefaults),
     /// Draw figures by recipe

@@ -72,6 +72,7 @@
 //! | [`plan`] | | decisions: the smallest or largest value of a key that meets goals, the best of several options | `metric`, `profile`, `ranges`, `report`, `scenario`, `select`, `sim`, `stats`, `uncertainty`, `units`, `verdict` |
 //! | [`sweep`] | | runs of all points of a grid, or of a shard of them, on all cores, with rows in order | `metric`, `profile`, `ranges`, `report`, `scenario`, `sim`, `uncertainty`, `units` |
 //! | [`plot`] | plot | figures from rows | `metric` |
+//! | [`page`] | | pages of results: one HTML file with figures and tables, which loads nothing | `plot` |
 //! | [`reference`] | | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
 //! | [`template`] | | first files for a new user, generated from a few answers | `catalogue`, `import`, `metric`, `plot`, `probe`, `scenario` |
 //! | [`cli`] | | the command line: commands, options and their help | `units` |
@@ -109,6 +110,7 @@ pub use forebay_verdict as verdict;
 
 pub mod cli;
 pub mod commands;
+pub mod page;
 pub mod plan;
 pub mod published;
 pub mod ranges;

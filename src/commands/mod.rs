@@ -49,6 +49,7 @@ mod published_storage;
 mod published_transfer;
 mod questions;
 mod reference;
+mod report;
 mod run;
 mod run_figure;
 mod schema;
@@ -126,6 +127,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Plan(plan) => plan::execute(plan, cli.quiet),
         Command::Compare(compare) => compare::execute(compare, cli.quiet),
         Command::Diff(diff) => diff::execute(diff),
+        Command::Report(page) => report::execute(page, cli.quiet),
         Command::ExplainDefaults(explain) => explain_defaults::execute(explain),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),
         Command::Validate(validate) => validate::execute(validate, cli.quiet),

@@ -9,7 +9,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use std::collections::BTreeMap;
 
 /// Returns parameters in order of their names, those of one kind by their numbers: `at_8` before `at_1024`.
-fn by_number(parameters: &BTreeMap<String, Parameter>) -> Vec<(&String, &Parameter)> {
+pub(super) fn by_number(parameters: &BTreeMap<String, Parameter>) -> Vec<(&String, &Parameter)> {
     let mut all: Vec<_> = parameters.iter().collect();
     all.sort_by_key(|(name, _)| {
         let start = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -55,7 +55,7 @@ pub(super) fn show(profile: &Profile) -> String {
 }
 
 /// Returns a line that says what others took during the measurement.
-fn neighbours(of: &Neighbours) -> String {
+pub(super) fn neighbours(of: &Neighbours) -> String {
     let Neighbours { beside, others, waited, throttled } = of;
     format!(
         "{} of the trials ran beside others: on average {} cores were busy with others and {} held back by a quota, and threads \
@@ -154,7 +154,7 @@ fn verdict(verdict: Verdict) -> &'static str {
 }
 
 /// Formats a value with its unit, scaled to be readable.
-fn shown(value: f64, unit: &str) -> String {
+pub(super) fn shown(value: f64, unit: &str) -> String {
     if value.is_infinite() {
         return "no limit".to_owned();
     }
@@ -177,7 +177,7 @@ fn of_core(value: f64) -> String {
 }
 
 /// Formats the 95 % interval of a parameter. If both ends have the same unit, the unit appears once.
-fn interval(parameter: &Parameter) -> String {
+pub(super) fn interval(parameter: &Parameter) -> String {
     let Some([low, high]) = parameter.ci95.map(|ends| ends.map(|e| shown(e, &parameter.unit)))
     else {
         return "-".to_owned();
@@ -192,7 +192,7 @@ fn interval(parameter: &Parameter) -> String {
 }
 
 /// Returns a line with the ranges of settings that were measured; outside of them, the law extrapolates.
-fn range(path: &[String], fit: &Fit) -> String {
+pub(super) fn range(path: &[String], fit: &Fit) -> String {
     let text = |(name, [low, high]): (&String, &[f64; 2])| {
         let (low, high) = (prefixed(*low, ""), prefixed(*high, ""));
         if low == high {

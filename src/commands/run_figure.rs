@@ -1,10 +1,10 @@
 //! The figure of a run: its jobs' metrics over time, and their causes of stalls.
 
-use super::{Failure, output, over_time, step_times};
+use super::{Failure, output, step_times};
 use crate::metric::OVER_TIME;
 use crate::plot::{self, AxisSpec, Bar, BarPart, Bars, Figure, Lines, Panel, Point, Series};
 use crate::plot::{Colour, label_of, unit_of};
-use crate::report::{Cause, JobReport, Outcome, Report, text};
+use crate::report::{self, Cause, JobReport, Outcome, Report, SeriesReport, StallCause, text};
 use std::path::Path;
 
 /// Maximum number of jobs that are drawn: more colours cannot be told apart.
@@ -63,10 +63,44 @@ pub(super) const POINTS: usize = 120;
 fn figure(report: &Report, outcome: Option<&Outcome>) -> Figure {
     let jobs = &report.jobs[..report.jobs.len().min(JOBS)];
     let steps = outcome.map(|outcome| step_times::curves(jobs, outcome)).unwrap_or_default();
-    let notes = [limit(report), step_times::note(&steps), left_out(report)];
+    let notes = [limit(report), step_times::note(&steps), left_out(report.jobs.len())];
     let notes: Vec<String> = notes.into_iter().flatten().collect();
     let series = steps.into_iter().map(|curve| curve.series).collect();
-    let step_times = panel(series, "step_time", false);
+    let drawn: Vec<Drawn<'_>> = jobs.iter().map(Drawn::of).collect();
+    let title = text::headline(report).replace('`', "");
+    Figure { title, subtitle: capitalised(&notes.join("; ")), ..over_time(&drawn, series) }
+}
+
+/// What the figure of a run shows of a job.
+pub(super) struct Drawn<'a> {
+    pub(super) name: &'a str,
+    pub(super) series: &'a SeriesReport,
+    /// Share of time that trainers wait, by cause.
+    pub(super) causes: Vec<(Cause, f64)>,
+    /// What computes, in the plural.
+    pub(super) trainers: &'static str,
+}
+
+impl Drawn<'_> {
+    fn of(job: &JobReport) -> Drawn<'_> {
+        let share = |(of, figure): &(StallCause, report::Figure)| Some((of.cause, figure.mean?));
+        let causes = job.figures.stall.causes.iter().filter_map(share).collect();
+        Drawn { name: &job.name, series: &job.series, causes, trainers: job.trainers() }
+    }
+}
+
+/// Returns the figure of a run from its series in a file, in which step times are means over bins, for the first jobs.
+pub(super) fn from_series(jobs: &[Drawn<'_>]) -> Figure {
+    let all = jobs.len();
+    let jobs = &jobs[..all.min(JOBS)];
+    let steps = lines(jobs, &["step_time"], false).series;
+    let subtitle = capitalised(&left_out(all).unwrap_or_default());
+    Figure { subtitle, ..over_time(jobs, steps) }
+}
+
+/// Returns the panels: step times, queue, rates, and causes of stalls.
+fn over_time(jobs: &[Drawn<'_>], step_times: Vec<Series>) -> Figure {
+    let step_times = panel(step_times, "step_time", false);
     let rest = PANELS.iter().enumerate().map(|(index, columns)| {
         let mut lines = lines(jobs, columns, index + 1 == PANELS.len());
         // The queue has the names of the panel above it.
@@ -80,9 +114,7 @@ fn figure(report: &Report, outcome: Option<&Outcome>) -> Figure {
     let drawn = std::iter::once(step_times).chain(rest).filter(seen);
     let mut panels: Vec<Panel> = drawn.map(Panel::Lines).collect();
     panels.push(Panel::Bars(bars(jobs)));
-    let title = text::headline(report).replace('`', "");
-    let subtitle = capitalised(&notes.join("; "));
-    Figure { title, subtitle, panels, columns: 1, ..Figure::default() }
+    Figure { panels, columns: 1, ..Figure::default() }
 }
 
 fn capitalised(text: &str) -> String {
@@ -97,16 +129,15 @@ fn limit(report: &Report) -> Option<String> {
 }
 
 /// Returns a note on the jobs that are not drawn.
-fn left_out(report: &Report) -> Option<String> {
-    let more = report.jobs.len().saturating_sub(JOBS);
-    (more > 0).then(|| format!("{JOBS} of {} jobs", report.jobs.len()))
+fn left_out(jobs: usize) -> Option<String> {
+    (jobs > JOBS).then(|| format!("{JOBS} of {jobs} jobs"))
 }
 
 /// Returns a panel with a line for each job and column.
-fn lines(jobs: &[JobReport], columns: &[&str], last: bool) -> Lines {
+fn lines(jobs: &[Drawn<'_>], columns: &[&str], last: bool) -> Lines {
     let mut series = Vec::new();
     for job in jobs {
-        let (times, values) = over_time::points(&job.series, POINTS);
+        let (times, values) = super::over_time::points(job.series, POINTS);
         for ((column, _), values) in OVER_TIME.iter().zip(&values) {
             if !columns.contains(column) {
                 continue;
@@ -115,7 +146,7 @@ fn lines(jobs: &[JobReport], columns: &[&str], last: bool) -> Lines {
             let points = times.iter().zip(values).map(point).collect();
             let what = column.trim_end_matches("_rate").to_owned();
             let name = match (jobs.len(), columns.len()) {
-                (_, 1) => job.name.clone(),
+                (_, 1) => job.name.to_owned(),
                 (1, _) => what,
                 _ => format!("{}, {what}", job.name),
             };
@@ -185,22 +216,21 @@ pub(super) fn word(cause: Cause) -> &'static str {
 }
 
 /// Returns a bar for each job: shares of time by cause of stalls. A cause's share includes stalls that a peer's stall caused.
-fn bars(jobs: &[JobReport]) -> Bars {
-    let share = |job: &JobReport, cause: Cause| {
-        let all = job.figures.stall.causes.iter().filter(|(of, _)| of.cause == cause);
-        all.filter_map(|(_, figure)| figure.mean).sum::<f64>()
+fn bars(jobs: &[Drawn<'_>]) -> Bars {
+    let share = |job: &Drawn<'_>, cause: Cause| {
+        job.causes.iter().filter(|(of, _)| *of == cause).map(|(_, share)| share).sum::<f64>()
     };
     let seen = |cause: &Cause| jobs.iter().any(|job| share(job, *cause) >= 5e-4);
     let causes: Vec<Cause> = Cause::ALL.into_iter().filter(seen).collect();
     let part = |cause: &Cause| BarPart { name: word(*cause).to_owned(), colour: colour_of(*cause) };
     let computing = BarPart { name: "computing".into(), colour: Colour(228, 228, 228) };
-    let bar = |job: &JobReport| {
+    let bar = |job: &Drawn<'_>| {
         let stalls: Vec<f64> = causes.iter().map(|cause| share(job, *cause)).collect();
         let rest = (1.0 - stalls.iter().sum::<f64>()).max(0.0);
         let lengths = stalls.into_iter().chain([rest]).collect();
-        Bar { name: job.name.clone(), lengths, ..Bar::default() }
+        Bar { name: job.name.to_owned(), lengths, ..Bar::default() }
     };
-    let alike = jobs.iter().all(|job| job.trainers() == "accelerators");
+    let alike = jobs.iter().all(|job| job.trainers == "accelerators");
     let who = if alike { "accelerators" } else { "trainers" };
     let label = format!("Share of time that {who} wait, by cause");
     let range = [Some(0.0), Some(1.0)];

@@ -80,6 +80,7 @@ mod official_storage;
 mod on_request;
 mod out_of_core;
 mod output;
+mod page;
 mod pcie;
 mod pcie_tree;
 mod pipeline_schedules;
