@@ -132,7 +132,7 @@ pub struct Dlio {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cores: u32,
     /// Bandwidth of the storage
-    #[arg(long, value_name = "RATE", default_value = "10 GB/s")]
+    #[arg(long, value_name = "RATE", default_value = "10 GB/s", allow_hyphen_values = true)]
     pub bandwidth: String,
 }
 

@@ -44,7 +44,7 @@ pub struct Published {
     #[arg(long, value_enum, default_value_t = PublishedTable::Training)]
     pub table: PublishedTable,
     /// Format of the table
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text, conflicts_with = "scenario")]
     pub format: ReportFormat,
 }
 

@@ -21,8 +21,11 @@ pub(super) fn figure(of: &Planned) -> Result<(Figure, Option<String>), &'static 
     let goals: Vec<&str> = of.goals.iter().map(|goal| goal.goal.as_str()).collect();
     let goals = goals.join(", ");
     let by = match (&of.currency, &of.best) {
-        (None, Some(best)) => &best.figure,
-        _ => "cost and speed",
+        (None, Some(best)) => best.figure.clone(),
+        _ => {
+            let (cost, speed) = axes(of);
+            format!("{} and {}", cost.unwrap_or("cost"), speed.unwrap_or("speed"))
+        }
     };
     let title = match (has_options, goals.is_empty()) {
         (true, true) => format!("Options by {by}"),
@@ -170,6 +173,16 @@ fn pairs(of: &Planned) -> Result<Lines, &'static str> {
     Ok(lines(x, y, series, Vec::new()))
 }
 
+/// Returns the figure that decides, as the cost or as the speed by which options are drawn, if it is neither the cost of a month nor
+/// throughput.
+fn axes(of: &Planned) -> (Option<&str>, Option<&str>) {
+    match of.best.as_ref().filter(|best| !best.is_usual()) {
+        Some(best) if best.unit == metric::Unit::Money => (Some(&best.figure), None),
+        Some(best) => (None, Some(&best.figure)),
+        None => (None, None),
+    }
+}
+
 /// Returns the options of a row by the cost of a month and by samples per second, and the front of those that no other one beats in
 /// both; without prices, as bars of the figure that decides. If there are too many, the best and the front come first.
 fn options(of: &Planned, row: &Row, choice: &Choice) -> Option<Lines> {
@@ -185,14 +198,17 @@ fn options(of: &Planned, row: &Row, choice: &Choice) -> Option<Lines> {
     if of.currency.is_none() {
         return bars(of, row, order.iter().map(|at| &choice.options[*at]));
     }
+    let (cost_name, speed_name) = axes(of);
     let mut series = Vec::new();
     let mut front: Vec<Point> = Vec::new();
     for (index, option) in order.iter().map(|at| &choice.options[*at]).enumerate() {
-        let (Some(cost), Some(speed)) = (&option.cost_per_month, &option.samples_per_second) else {
-            continue;
-        };
+        let best = option.best.as_ref();
+        let cost = if cost_name.is_some() { best } else { option.cost_per_month.as_ref() };
+        let speed = if speed_name.is_some() { best } else { option.samples_per_second.as_ref() };
+        let (Some(cost), Some(speed)) = (cost, speed) else { continue };
         let point = dot(cost.mean, speed);
-        if option.on_front == Some(true) {
+        // The front is that of the cost of a month and of speed.
+        if option.on_front == Some(true) && cost_name.is_none() && speed_name.is_none() {
             front.push(Point { band: None, ..point });
         }
         let standing = match option.place {
@@ -212,14 +228,18 @@ fn options(of: &Planned, row: &Row, choice: &Choice) -> Option<Lines> {
         series.insert(0, Series { name, points: front, index: GREY, style: Style::Line });
     }
     let currency = of.currency.as_deref().unwrap_or_default();
-    let mut x = axis(&format!("Cost of a month [{currency}]"), Unit::Number);
+    let cost_name = cost_name.unwrap_or("Cost of a month");
+    let mut x = axis(&format!("{cost_name} [{currency}]"), Unit::Number);
     x.range = around(series.iter().flat_map(|of| &of.points).map(|point| point.x));
     let label = metric::of_column("samples_per_second").map_or("", |of| &of.label);
+    let label = speed_name.unwrap_or(label);
     let label = match row.at.is_empty() {
         true => label.to_owned(),
         false => format!("{label} ({})", named(of, row)),
     };
-    Some(lines(x, axis(&label, Unit::Number), series, Vec::new()))
+    let unit = of.best.as_ref().filter(|_| speed_name.is_some());
+    let unit = unit.map_or(Unit::Number, |best| Unit::from(best.unit));
+    Some(lines(x, axis(&label, unit), series, Vec::new()))
 }
 
 /// Returns options as bars of the figure that decides.

@@ -76,6 +76,11 @@ pub(super) struct ShownFigure {
 }
 
 impl ShownFigure {
+    /// Returns whether it is a figure that tables and figures of options show anyway.
+    pub(super) fn is_usual(&self) -> bool {
+        ["throughput", "cost per month", "cost_per_month"].contains(&self.figure.as_str())
+    }
+
     /// Returns the name for a sentence: a job's name stands between backticks.
     pub(super) fn in_sentence(&self) -> String {
         match &self.job {
@@ -130,11 +135,9 @@ pub(super) struct Row {
 impl Planned {
     /// Returns the figure by which options are chosen, unless another column of their table shows it.
     pub(super) fn deciding_column(&self) -> Option<&ShownFigure> {
-        let usual = ["throughput", "cost per month", "cost_per_month"];
-        let is_shown = |name: &str| {
-            usual.contains(&name) || self.goals.iter().any(|goal| goal.figure.figure == name)
-        };
-        self.best.as_ref().filter(|best| !is_shown(&best.figure))
+        let is_goal =
+            |best: &ShownFigure| self.goals.iter().any(|goal| goal.figure.figure == best.figure);
+        self.best.as_ref().filter(|best| !best.is_usual() && !is_goal(best))
     }
 
     /// Returns short names of the keys that are searched.

@@ -593,6 +593,10 @@ fn figures_show_the_values_tried_the_pairs_and_the_options() {
         (&["--min", THREADS, "--for", "job.batch=[4, 8]"][..], &["batch 4", "batch 8", "20 %"][..]),
         (&pairs, &["per_stream"]),
         (&[&priced[..], &options[..]].concat(), &["few", "more", "Cost of a month"]),
+        (
+            &[&priced[..], &options[..], &["--best", "cost per epoch"]].concat(),
+            &["cost per epoch [EUR]", "(chosen)"],
+        ),
     ] {
         plan(&place, &[&GOAL[..], arguments, &["--figure", "f.svg"]].concat())
             .output()

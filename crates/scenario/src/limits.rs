@@ -61,8 +61,9 @@ impl ScenarioSettings {
             used = if shared { used.max(nodes_each) } else { used + copies * nodes_each };
             if used > nodes {
                 let at = check.blame(&[settings.copies.at, settings.nodes.at, Some(at)], job);
+                let of_each = if nodes_each == 1 { "node" } else { "nodes" };
                 let what = format!(
-                    "{copies} copies on {nodes_each} nodes each, with the jobs before, need {used} \
+                    "{copies} copies on {nodes_each} {of_each} each, with the jobs before, need {used} \
                      nodes, and the cluster has {nodes}"
                 );
                 let remedy = "write fewer copies or nodes, more `cluster.nodes`, or `cluster.share_nodes = true` if all are on the same nodes";
