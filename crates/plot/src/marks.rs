@@ -42,8 +42,11 @@ impl LinesDrawing<'_> {
             right: x + half + 2.0,
             bottom: y + 7.0,
         };
-        let xs = [ends[1], ends[0], (ends[0] + ends[1]) / 2.0];
-        let places = xs.into_iter().flat_map(|x| [(x, y - 9.0), (x, y + 9.0)]);
+        // The ends and the middle come first, then what lies between.
+        let between = [0.75, 0.25, 0.875, 0.625, 0.375, 0.125];
+        let xs = [1.0, 0.0, 0.5].into_iter().chain(between);
+        let xs = xs.map(|part| ends[0] + part * (ends[1] - ends[0]));
+        let places = xs.flat_map(|x| [(x, y - 9.0), (x, y + 9.0)]);
         let inside = places.filter(|(_, y)| *y - 7.0 >= frame.top && *y + 7.0 <= frame.bottom);
         let at = inside.min_by_key(|at| self.hidden(&back(*at), frame))?;
         Some(vec![rectangle(back(at), PAPER, 0.8), text(at)])
