@@ -42,10 +42,13 @@ async function open(file, { scripts = true, width = 1200, scheme = 'light', medi
   await page.setBypassCSP(true);
   await page.setJavaScriptEnabled(scripts);
   await page.setViewport({ width, height: 900 });
-  await page.emulateMediaType(media);
-  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
+  // One call: each replaces what the one before has set.
+  const client = await page.createCDPSession();
+  await client.send('Emulation.setEmulatedMedia', { media, features: [{ name: 'prefers-color-scheme', value: scheme }] });
   const begin = performance.now();
   await page.goto(pathToFileURL(resolve(file)).href, { waitUntil: 'load' });
+  const is = await page.evaluate((media, scheme) => matchMedia(media).matches && matchMedia(`(prefers-color-scheme: ${scheme})`).matches, media, scheme);
+  if (!is) problems.push(`${file}: is not shown as ${media}, ${scheme}`);
   const time = scripts
     ? await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())))))
     : performance.now() - begin;
