@@ -18,7 +18,7 @@ use crate::metric::Unit;
 use crate::plan::{self, Choice, Failed, Goal, Question, Setting, Unknown, Wanted};
 use crate::probe::limits;
 use crate::report;
-use crate::scenario::{Override, PlanOption, PlanTable, PlanText, Scenario, Value};
+use crate::scenario::{Override, PlanOption, PlanTable, PlanText, Scenario, Stop, Value};
 use crate::sweep::Grid;
 use crate::verdict::{self, Machines};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -69,9 +69,10 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
         checked.map_err(|failure| failure.to_string())
     };
     let source = opened.source();
+    let overrides = [source.overrides, &precision(&opened, &scenario)].concat();
     let question = Question {
         file: source.file,
-        overrides: source.overrides,
+        overrides: &overrides,
         goals: &asked.goals,
         best: asked.best.as_ref(),
         certainty: plan.certainty,
@@ -144,6 +145,20 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
             "no setting meets the goals in {missing} of {} rows",
             planned.rows.len()
         ))),
+    }
+}
+
+/// How well each run of a plan knows the throughput, if the scenario says neither its length nor this: more replications, not longer ones,
+/// decide between settings.
+const PRECISION: f64 = 0.02;
+
+/// Returns the change that makes runs without a length as long as a plan needs them.
+fn precision(opened: &Opened, scenario: &Scenario) -> Vec<Override> {
+    let key = "run.precision";
+    let is_written = opened.source().file.editor(opened.overrides()).value(key).is_some();
+    match scenario.run.stop {
+        Stop::Known { .. } if !is_written => vec![Override::new(key, PRECISION.into())],
+        _ => Vec::new(),
     }
 }
 

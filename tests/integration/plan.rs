@@ -1,7 +1,7 @@
 //! `forebay plan`: decisions against brute force, its texts, and bad input.
 
 use super::runs::Draws;
-use super::support::Place;
+use super::support::{Place, SCENARIO};
 use forebay::plan::{self, Answer, Failed, Goal, Question, Unknown, Wanted};
 use forebay::report::{Report, summarise};
 use forebay::scenario::{Override, PlanOption, Scenario, ScenarioFile, Value};
@@ -826,4 +826,29 @@ fn each_value_of_a_key_may_be_an_option() {
     let options = found["rows"][0]["choice"]["options"].as_array().expect("options");
     let names: Vec<&str> = options.iter().filter_map(|of| of["name"].as_str()).collect();
     assert_eq!((names, &found["rows"][0]["choice"]["best"]), (vec!["1", "16"], &1.into()));
+}
+
+#[test]
+fn runs_without_a_length_are_as_long_as_a_plan_needs_unless_the_scenario_says_otherwise() {
+    // System: a scenario without a length, and the same with a finer precision that the user wrote. Expectation: the same answer, with a
+    // narrower interval for the second, and a written scenario without a precision.
+    let place = Place::new();
+    let text = SCENARIO.replace("steps = 20\n", "").replace("warm_up = \"off\"\n", "");
+    place.write("s.toml", &text);
+    let all = [&GOAL[..], &["--min", THREADS, "--emit", "e.toml"]].concat();
+    let coarse = json(&place, &all, 0);
+    let written = String::from_utf8(place.read("e.toml")).expect("text");
+    assert!(!written.contains("precision"), "{written}");
+    let fine = json(&place, &[&all[..], &["--set", "run.precision=0.005"]].concat(), 0);
+    let found = |of: &serde_json::Value| {
+        let answer = &of["rows"][0]["answer"];
+        let at = answer["found"].as_u64().expect("an answer") as usize;
+        let tried = &answer["tried"][at];
+        let ends = tried["figures"][0]["ci95"].as_array().expect("an interval").clone();
+        let width = ends[1].as_f64().expect("an end") - ends[0].as_f64().expect("an end");
+        (tried["values"][0].clone(), width)
+    };
+    let ((coarse, wide), (fine, narrow)) = (found(&coarse), found(&fine));
+    assert_eq!(coarse, fine);
+    assert!(wide > narrow, "{wide} {narrow}");
 }
