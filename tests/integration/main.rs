@@ -27,6 +27,7 @@ mod coverage;
 mod cpu;
 mod crossbow;
 mod dali;
+mod decisions;
 mod default_length;
 mod degraded;
 mod device_memory;
