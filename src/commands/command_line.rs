@@ -2,7 +2,7 @@
 
 use crate::input::{printable_line, shell_word};
 
-/// Options with a value that change neither results nor what is computed: where results go, in which form, and on how many threads.
+/// Options with a value that do not change results: where and how results are written, and the number of threads.
 const WITH_VALUE: [&str; 7] =
     ["--output", "-o", "--format", "--threads", "--figure", "--trace", "--emit"];
 /// Such options without a value.

@@ -148,11 +148,11 @@ pub(super) fn execute(plan: &Plan, quiet: bool) -> Result<(), Failure> {
     }
 }
 
-/// How well each run of a plan knows the throughput, if the scenario says neither its length nor this: more replications, not longer ones,
+/// `run.precision` of a plan's runs if the scenario gives neither a length nor a precision: more replications, not longer ones,
 /// decide between settings.
 const PRECISION: f64 = 0.02;
 
-/// Returns the change that makes runs without a length as long as a plan needs them.
+/// Returns the override of the precision for a scenario that gives neither the length of a run nor a precision; otherwise none.
 fn precision(opened: &Opened, scenario: &Scenario) -> Vec<Override> {
     let key = "run.precision";
     let is_written = opened.source().file.editor(opened.overrides()).value(key).is_some();

@@ -83,7 +83,7 @@ fn dot(x: f64, of: &Figured) -> Point {
     Point { x, y: Some(of.mean), band: of.ci95, ..Point::default() }
 }
 
-/// Returns the figure of a goal, which has this index, over the tried values, a curve for each row.
+/// Returns the figure of goal `index` over the tried values, a curve for each row.
 fn values(of: &Planned, index: usize, goal: &ShownGoal) -> Result<Lines, &'static str> {
     let key = &of.unknowns.first().ok_or("no value could be tried")?.key;
     let mut series = Vec::new();
@@ -116,10 +116,10 @@ fn values(of: &Planned, index: usize, goal: &ShownGoal) -> Result<Lines, &'stati
     }
 }
 
-/// Ratio of the largest to the smallest value on an axis from which on it is logarithmic.
+/// Ratio of the largest to the smallest value on an axis above which it is logarithmic.
 const WIDE: f64 = 30.0;
 
-/// Returns the scale on which values can be told apart.
+/// Returns a logarithmic scale if values differ by more than a factor of [`WIDE`], otherwise a linear one.
 pub(super) fn scale(values: impl Iterator<Item = f64> + Clone) -> Scale {
     let low = values.clone().fold(f64::INFINITY, f64::min);
     let high = values.fold(0.0, f64::max);

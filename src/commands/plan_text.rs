@@ -36,7 +36,7 @@ pub(super) fn sentences(of: &Planned) -> Vec<String> {
     of.rows.iter().map(one).collect()
 }
 
-/// Returns what a longer run would show of the answer to a row.
+/// Returns the reasons why the answer to a row may differ from that of the long run, a sentence each.
 pub(super) fn warnings(row: &Row) -> Vec<String> {
     let shown = row.answer.as_ref().and_then(|of| of.found.or(of.nearest).map(|at| &of.tried[at]));
     let of_value = shown.into_iter().flat_map(|tried| tried.warnings.iter().cloned());
@@ -163,7 +163,7 @@ impl Planned {
         text
     }
 
-    /// Returns what a setting of the unknown keys is called.
+    /// Returns the noun for a setting of the searched keys: `value`, `pair` or `combination`.
     fn noun(&self) -> &'static str {
         match self.unknowns.len() {
             0 | 1 => "value",

@@ -70,13 +70,13 @@ pub(super) struct ShownFigure {
     /// Name, as the user wrote it.
     pub(super) figure: String,
     pub(super) unit: Unit,
-    /// Name of the job that it is a figure of, if the user wrote one.
+    /// Name of the job, if the user wrote `of JOB`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) job: Option<String>,
 }
 
 impl ShownFigure {
-    /// Returns whether it is a figure that tables and figures of options show anyway.
+    /// Returns whether it is throughput or the cost of a month, which tables and figures of options always show.
     pub(super) fn is_usual(&self) -> bool {
         ["throughput", "cost per month", "cost_per_month"].contains(&self.figure.as_str())
     }
@@ -181,7 +181,7 @@ impl Row {
         found || self.choice.as_ref().is_some_and(|choice| choice.best.is_some())
     }
 
-    /// Returns whether a signal came before all was decided.
+    /// Returns whether the plan was interrupted before all was decided.
     pub(super) fn is_stopped(&self) -> bool {
         self.answer.as_ref().is_some_and(|answer| answer.is_stopped)
             || self.choice.as_ref().is_some_and(|choice| choice.is_stopped)

@@ -77,7 +77,7 @@ pub(super) struct Drawn<'a> {
     pub(super) series: &'a SeriesReport,
     /// Share of time that trainers wait, by cause.
     pub(super) causes: Vec<(Cause, f64)>,
-    /// What computes, in the plural.
+    /// Plural noun for the devices that train: `accelerators` or `trainers`.
     pub(super) trainers: &'static str,
 }
 

@@ -122,7 +122,7 @@ fn of_section(
     }
 }
 
-/// Returns paragraphs, and indented lines as they are.
+/// Returns paragraphs, and indented lines unchanged.
 fn text_block(text: &str, label: &str) -> Markup {
     html! {
         @for lines in split(text) {
@@ -138,7 +138,7 @@ fn text_block(text: &str, label: &str) -> Markup {
     }
 }
 
-/// Returns lines that stay as they are, in a region that scrolls.
+/// Returns unchanged lines in a region that scrolls.
 fn fixed(text: &str, label: &str) -> Markup {
     html! { pre.scroll role="region" tabindex="0" aria-label=(label) { code { (text) } } }
 }
@@ -162,7 +162,7 @@ fn of_block(block: &Block, numbers: &mut Numbers) -> Markup {
     }
 }
 
-/// Rows from which on a table scrolls on screens.
+/// Number of rows above which a table scrolls on screens.
 const TALL: usize = 40;
 
 fn of_table(table: &Table, number: usize) -> Markup {
@@ -191,7 +191,7 @@ fn of_table(table: &Table, number: usize) -> Markup {
     }
 }
 
-/// Bytes from which on a text in a cell is long.
+/// Length above which a text in a cell counts as long [B].
 const LONG: usize = 40;
 
 fn of_cell(cell: &Cell, column: &Column, is_name: bool) -> Markup {

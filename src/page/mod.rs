@@ -56,11 +56,11 @@ pub enum Block {
     Paragraph(String),
     /// Sentences, one for each item.
     List(Vec<String>),
-    /// A figure; its title and subtitle stand above it.
+    /// A figure. The page writes its title and subtitle above it.
     Figure(Box<Figure>),
     /// A table.
     Table(Table),
-    /// Lines that stay as they are: a file or a command.
+    /// Lines that the page shows unchanged: a file or a command.
     Lines {
         /// What they are.
         label: String,

@@ -18,16 +18,16 @@ pub(super) fn marked(text: &str) -> Markup {
     }
 }
 
-/// Lines of a text that belong together.
+/// A paragraph of a text, or consecutive indented lines.
 #[derive(Debug, PartialEq)]
 pub(super) enum Lines<'t> {
     /// A line that is a paragraph.
     Paragraph(&'t str),
-    /// Indented lines: a table or commands, which stay as they are.
+    /// Indented lines, such as a table or commands. The page shows them unchanged.
     Fixed(Vec<&'t str>),
 }
 
-/// Splits a text, in which indented lines stay as they are and every other line is a paragraph.
+/// Splits a text: every line is a paragraph, but consecutive indented lines stay together.
 pub(super) fn split(text: &str) -> Vec<Lines<'_>> {
     let mut found: Vec<Lines<'_>> = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {

@@ -53,7 +53,7 @@ pub struct Standing {
     pub purchase: Option<Purchase>,
     /// Number of replications.
     pub replications: usize,
-    /// Why the figures may not be those of the long run, in sentences.
+    /// Reasons why the figures may differ from those of the long run, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// What holds it back, in a sentence.
@@ -73,7 +73,7 @@ pub struct Choice {
     pub best: Option<usize>,
     /// Whether that is decided with the certainty that was asked for, by runs that were long enough to show the figures.
     pub certain: bool,
-    /// Whether a signal came before all was decided.
+    /// Whether the plan was interrupted before all was decided.
     #[serde(default, rename = "interrupted", skip_serializing_if = "std::ops::Not::not")]
     pub is_stopped: bool,
     /// Index of the option that comes nearest to the goals, if none meets them.

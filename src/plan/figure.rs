@@ -111,7 +111,7 @@ impl Wanted {
         }
     }
 
-    /// Returns the name of the job that the figure is of, if the user wrote one.
+    /// Returns the name of the job, if the user wrote `of JOB`.
     #[must_use]
     pub fn job(&self) -> Option<&str> {
         self.job.as_deref()

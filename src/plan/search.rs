@@ -34,7 +34,7 @@ pub struct Tried {
     pub cost_per_month: Option<Figured>,
     /// Number of replications.
     pub replications: usize,
-    /// Why the figures may not be those of the long run, in sentences.
+    /// Reasons why the figures may differ from those of the long run, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Why it could not be tried.
@@ -70,7 +70,7 @@ pub struct Answer {
     pub untried: usize,
     /// Whether each setting was decided with the certainty that was asked for, and the runs were long enough to show the goals' figures.
     pub certain: bool,
-    /// Whether a signal came before all was decided: the answer is then the best that was tried.
+    /// Whether the plan was interrupted before all was decided: the answer is then the best that was tried.
     #[serde(default, rename = "interrupted", skip_serializing_if = "std::ops::Not::not")]
     pub is_stopped: bool,
     /// The first sentence on the bottleneck of the answer, or of the nearest setting.
@@ -394,7 +394,8 @@ fn accepted_planes(
     }
 }
 
-/// Returns all combinations of values of keys, each value as its place and the changes that it makes.
+/// Returns every combination of the keys' values. Each value is given by its index, in the order in which values are wanted, and the
+/// overrides that set it.
 fn combinations(keys: &[Unknown]) -> Vec<Vec<(usize, Vec<Override>)>> {
     let mut all = vec![Vec::new()];
     for key in keys {

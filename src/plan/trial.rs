@@ -76,7 +76,7 @@ pub struct Setting {
     runs: Vec<Run>,
     /// The report of the replications that were made before anything was decided; it has rare stalls in its intervals.
     report: Option<Report>,
-    /// Why the figures may not be those of the long run, in sentences.
+    /// Reasons why the figures may differ from those of the long run, a sentence each.
     warnings: Vec<String>,
     /// Whether all replications are equal, because nothing is drawn.
     is_exact: bool,
@@ -125,7 +125,7 @@ impl Setting {
         self.report.as_ref()
     }
 
-    /// Returns why the figures may not be those of the long run, in sentences.
+    /// Returns the reasons why the figures may differ from those of the long run, a sentence each.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -383,7 +383,7 @@ pub struct Raced {
     pub race: Race,
     /// For each setting why it could not be tried.
     pub failed: Vec<Option<String>>,
-    /// Whether a signal came before all was decided.
+    /// Whether the plan was interrupted before all was decided.
     pub is_stopped: bool,
 }
 
@@ -440,7 +440,7 @@ pub fn race(
                     settings[at].runs.push(run);
                     race.observe(at, &settings[at].observation(question, number));
                 }
-                // Later replications are not observed without this one.
+                // A race observes replications in order, so that those after a missing one are dropped.
                 Err(Failed::Stopped) => is_stopped = true,
                 Err(Failed::Setting(why)) => {
                     failed[at] = Some(why);

@@ -100,7 +100,7 @@ impl Unknown {
         Ok(Unknown { key: key.to_owned(), keys, largest, values, present })
     }
 
-    /// Returns the changes that give the keys a value.
+    /// Returns the overrides that set all of the keys to a value.
     #[must_use]
     pub fn set(&self, value: &Value) -> Vec<Override> {
         all_set(&self.keys, value)

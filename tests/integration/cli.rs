@@ -110,7 +110,7 @@ fn a_scenario_is_read_from_standard_input() {
     let piped = place.forebay(&["run", "-", "--format", "json"]).write_stdin(scenario).assert();
     let report = |bytes: &[u8]| {
         let mut value: serde_json::Value = serde_json::from_slice(bytes).expect("JSON");
-        // The command names the file.
+        // The recorded command names the file.
         value["command"].take();
         value["wall_time"].take();
         value

@@ -126,7 +126,7 @@ fn a_scenario_from_standard_input_is_read_once_for_all_options() {
     let found: serde_json::Value = serde_json::from_slice(&out.get_output().stdout).expect("JSON");
     let file = json(&place, &[&["s.toml"], &OPTIONS[..]].concat());
     assert!(mean(&found, 1, "step_time").is_some(), "{found}");
-    // The command differs.
+    // The recorded commands differ.
     assert_eq!(found["compared"], file["compared"]);
 }
 

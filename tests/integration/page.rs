@@ -29,7 +29,7 @@ impl Page {
         self.all(selector).iter().map(text).collect()
     }
 
-    /// Checks what holds for every page: it loads nothing, its regions have names, headings come in order, and ids are unique.
+    /// Checks what every page must fulfil: it loads nothing, its regions have names, its headings come in order, and its ids are unique.
     fn check(&self) {
         for attribute in ["src", "href", "srcset", "action", "data", "poster", "xlink:href"] {
             for element in self.all(&format!("[{}]", attribute.replace(':', "\\:"))) {
@@ -165,7 +165,7 @@ fn the_page_of_a_sweep_of_a_thousand_points_is_small_and_has_every_point() {
     let answer = &page.texts(".answer > p")[0];
     assert!(answer.contains("job.batch = 320") && answer.contains("25 GB/s"), "{answer}");
     assert!(!page.all("figure svg").is_empty());
-    // Numbers with units are sorted as numbers.
+    // A cell has its value in the SI unit, by which rows are sorted.
     let bandwidth = page.all("tbody tr td[data-v=\"2.5e10\"]");
     assert_eq!(bandwidth.len(), 40);
 }

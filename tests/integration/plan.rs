@@ -469,8 +469,8 @@ fn a_plan_that_only_fits_the_file_as_it_is_does_not_hinder_runs_without_its_pric
 
 #[test]
 fn an_interrupted_plan_prints_what_was_tried() {
-    // System: a short option and one of half a million times as many steps, and a signal while the second is simulated. Expectation: the figures
-    // of the first, said to be unfinished, and the exit code of an interruption.
+    // System: two options, one with half a million times as many steps, and Ctrl-C while that one is simulated. Expectation: the figures of the
+    // finished option, marked as unfinished, and the exit code of an interruption.
     let place = Place::new();
     let options = ["--option", "short", "--option", "endless=run.steps=10000000"];
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"));
@@ -538,7 +538,8 @@ fn three_keys_have_a_front_of_smallest_combinations() {
         assert!(others.filter(|(_, other)| covers(other)).count() == 0, "{front:?}");
     }
     let chosen = values(&answer["found"]);
-    // A node costs the same whatever it does, so that one node is the cheapest, and both keys with a comma change.
+    // The cost depends on the number of nodes alone, so that one node is the cheapest. Both keys with a comma between them take the
+    // value.
     assert_eq!(chosen[0], 1.0, "{front:?}");
     let text = plan(&place, &[&GOAL[..], &keys, &priced].concat()).assert().success();
     assert!(words(&text.get_output().stdout).contains("combination"));

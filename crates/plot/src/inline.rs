@@ -9,7 +9,7 @@ use super::render::{SVG_SCALE, shapes_as_svg};
 use super::shape::Frame;
 use super::{AxisSpec, Figure, PlotError, Unit, layout};
 
-/// Half of the width and of the height of the place around a point at which its text is shown [px].
+/// Half of the width and height of the area around a point in which its text is shown [px].
 const REACH: f64 = 5.0;
 
 /// A figure for an HTML page.
@@ -26,7 +26,7 @@ pub struct Inline {
 /// A value of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hint {
-    /// Left, top, width and height of the place that belongs to the value [0.1 px].
+    /// Left, top, width and height of the value's area [0.1 px].
     pub place: [i32; 4],
     /// What is there, and its value.
     pub text: String,

@@ -34,7 +34,7 @@ pub(super) struct Picture {
     pub size: (u32, u32),
     /// Shapes from back to front.
     pub shapes: Vec<Shape>,
-    /// Places of values, each with its text for readers who point at it.
+    /// Areas of values in the picture, each with the text that is shown when a reader points at it.
     pub hints: Vec<(Frame, String)>,
 }
 

@@ -33,7 +33,7 @@ pub(super) fn dark_style() -> String {
     format!("<style>\n@media (prefers-color-scheme: dark) {{\n{rules}}}\n</style>\n")
 }
 
-/// Returns the rules of that style sheet.
+/// Returns the rules of [`dark_style`].
 pub(super) fn dark_rules() -> String {
     let hex = |Colour(red, green, blue): Colour| format!("#{red:02X}{green:02X}{blue:02X}");
     let rule = |(light, dark): &(Colour, Colour)| {

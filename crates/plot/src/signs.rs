@@ -7,7 +7,7 @@ pub const INTERVAL: &str = "95 % interval";
 const SHORT: &str = "run too short to show the long run";
 const FRONT: &str = "front: no other point is better in both";
 
-/// Returns the signs that panels have, each once. `interval` says what intervals are.
+/// Returns the signs that are drawn in panels, each once. `interval` is the meaning of intervals, such as `95 % interval`.
 #[must_use]
 pub fn signs(panels: &[Panel], interval: &str) -> Vec<Key> {
     let mut key: Vec<Key> = Vec::new();

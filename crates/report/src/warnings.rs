@@ -24,7 +24,7 @@ pub fn of_scenario(scenario: &Scenario) -> Vec<String> {
     found
 }
 
-/// Says that several workers do the same work at the same times because nothing in the scenario is random.
+/// Returns a warning if several workers do the same work at the same times because nothing in the scenario is random.
 #[must_use]
 pub fn lockstep(scenario: &Scenario) -> Option<String> {
     (workers(scenario) > 1 && draws_nothing(scenario)).then(|| {

@@ -29,7 +29,7 @@ pub struct Prices {
     pub purchase: Purchase,
 }
 
-/// Sizes of what is paid for, as MLPerf Storage lists them beside results.
+/// Sizes of the hardware that is paid for, as MLPerf Storage lists them beside results.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, Deserialize, JsonSchema)]
 pub struct Purchase {
     /// Storages that have prices.
@@ -40,14 +40,14 @@ pub struct Purchase {
     pub power: Option<f64>,
 }
 
-/// Sizes of a storage that is paid for, all of its places together.
+/// Sizes of a storage that is paid for; of a disk in each node, the sum over all nodes.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, Deserialize, JsonSchema)]
 pub struct BoughtStorage {
     /// Name of the storage.
     pub name: String,
-    /// Bytes that it can hold [B]; `None` if the scenario does not say it.
+    /// Capacity [B]; `None` if the scenario does not say it.
     pub capacity: Option<f64>,
-    /// Bytes of the data sets that jobs read from it [B].
+    /// Total size of the data sets that jobs read from this storage [B].
     pub data: f64,
     /// Units of rack space that it takes; `None` if the scenario does not say it.
     pub rack_units: Option<f64>,

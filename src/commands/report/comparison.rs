@@ -45,7 +45,7 @@ pub(super) fn read(json: &Value) -> Result<Compared, String> {
     Ok(compared)
 }
 
-/// Returns the section of a comparison, which `json` is, too.
+/// Returns the section of a comparison; `json` is the same comparison, with parts of the reports that `of` leaves out.
 pub(super) fn section(of: &Compared, json: &Value) -> Section {
     let parts = vec![
         Part::new("Figures", figures(of)),
@@ -259,7 +259,7 @@ impl Compared {
     }
 }
 
-/// Returns the defaults that the first one took.
+/// Returns the defaults of the first scenario or option.
 fn assumed(of: &Compared, json: &Value) -> Vec<Block> {
     let both = of.compared.first().zip(list(json, "compared").next());
     both.map_or_else(Vec::new, |(one, json)| {

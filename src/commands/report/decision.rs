@@ -32,7 +32,7 @@ pub(super) fn read(json: &Value) -> Result<Planned, String> {
     }
 }
 
-/// Returns whether all that a row points at is there.
+/// Returns whether every index in a row is valid, and every list has the length that the goals and keys require.
 fn is_whole(of: &Planned, row: &Row) -> bool {
     let goals = of.goals.len();
     let figures = |all: &[Figured]| all.is_empty() || all.len() == goals;
@@ -58,7 +58,7 @@ fn is_whole(of: &Planned, row: &Row) -> bool {
         && row.at.len() == of.rows[0].at.len()
 }
 
-/// Returns the section of a plan, which `json` is, too.
+/// Returns the section of a plan; `json` is the same plan, with the scenario's keys and defaults.
 pub(super) fn section(plan: &Planned, json: &Value) -> Section {
     let parts = vec![
         Part::new("The decision in figures", figures(plan)),
@@ -94,7 +94,7 @@ impl Planned {
         each.chain(cheapest).collect()
     }
 
-    /// Returns what a longer run would show, and that not everything is certain.
+    /// Returns the reasons why answers may differ from those of the long run, and a sentence on how many are not certain.
     fn warnings(&self) -> Vec<String> {
         let of_row = |row: &Row| {
             let name = row.named();

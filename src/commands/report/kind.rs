@@ -26,7 +26,7 @@ pub(super) enum Kind {
 const REMEDY: &str = "give what `run`, `plan`, `compare` or `validate` wrote with `--format json`, rows of `sweep` as CSV or JSON, or a \
                       profile";
 
-/// Returns the result that a text is; an error that names the file and what to do if it is none.
+/// Recognises what kind of result a text is, and reads it.
 pub(super) fn of(name: &str, text: &str) -> Result<Kind, Failure> {
     let text = text.trim_start_matches('\u{feff}');
     let begin = text.trim_start();

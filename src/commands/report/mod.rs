@@ -111,7 +111,7 @@ fn text_of(path: &Path) -> Result<Text, Failure> {
     Ok(Text { path: path.to_owned(), name, text: file.text().to_owned() })
 }
 
-/// Puts the text of a scenario into the sections of its results or, if none names it, into those that name no scenario.
+/// Adds the text of a scenario to the sections of its results or, if no result names it, to those of results that name no scenario.
 fn place(text: &Text, made: &mut [Made]) -> Result<(), Failure> {
     let is_own = |made: &Made| made.scenario.name() == Some(&text.name);
     let named = made.iter().any(is_own);

@@ -31,7 +31,7 @@ pub(super) fn keys(of: &Value, key: &str, caption: &str, sources: bool) -> Vec<B
 /// Returns what was assumed: the nominal number that the answer rests on, notes, and defaults.
 pub(super) fn assumed(of: &Value) -> Part {
     let mut blocks = Vec::new();
-    // What the answer rests on stands in the answer; here is by how much.
+    // The answer names the number that it rests on; here is its effect on the step time.
     if let Some(rests) = of.get("rests_on") {
         let ends = rests.get("step_time90").and_then(diff::ends);
         if let (Some(draws), Some(ends)) = (number(rests, "/draws"), ends) {

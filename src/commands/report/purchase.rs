@@ -7,7 +7,7 @@ use crate::report::money;
 use crate::scenario::{BoughtStorage, Priced, Purchase};
 use serde_json::Value;
 
-/// Something that is bought.
+/// An option or a scenario with its costs.
 pub(super) struct Bought {
     pub(super) name: String,
     pub(super) purchase: Option<Purchase>,
@@ -95,7 +95,7 @@ fn rack_units(of: &Purchase) -> f64 {
     of.rack_units + of.storages.iter().filter_map(|storage| storage.rack_units).sum::<f64>()
 }
 
-/// Returns the usable capacity of all storages.
+/// Returns a cell with the usable capacity of each storage; rows are sorted by the sum.
 fn capacity(storages: &[BoughtStorage]) -> Cell {
     if storages.is_empty() {
         return Cell::from("no storage has a price");

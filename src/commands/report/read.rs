@@ -48,7 +48,7 @@ pub(super) fn value_cell(text: &str) -> Cell {
     Cell { text: text.to_owned(), value: keys::number(text).map(|(number, _)| number) }
 }
 
-/// Returns a text as a sentence begins.
+/// Returns a text with a capital first letter.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

@@ -122,7 +122,7 @@ impl Rows {
         pairs.map(|(key, value)| format!("`{key} = {value}`")).collect::<Vec<_>>().join(", ")
     }
 
-    /// Says where each job is the best and the worst by its first figure that has a better direction.
+    /// Says with which values each job is the best and the worst, by the first figure of which more or less is better.
     fn answer(&self) -> Vec<String> {
         let by_name = DRAWN
             .iter()
@@ -203,7 +203,7 @@ impl Rows {
                 why.trim_end_matches('.')
             )
         };
-        // Reasons with numbers in them may differ from row to row; the table has each.
+        // Reasons that contain numbers differ from row to row: the warning gives the first, the table all.
         if reasons.len() > 3 {
             let number: usize = reasons.values().sum();
             let first = reasons.keys().next().copied().unwrap_or_default();
@@ -292,7 +292,7 @@ impl Rows {
         at.is_some_and(|at| !row.texts[at].is_empty())
     }
 
-    /// Returns the distinct values of a key, in the order in which they come.
+    /// Returns the distinct values of a key, in the order of the file.
     pub(super) fn values(&self, key: usize) -> Vec<&str> {
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         let values = self.rows.iter().map(|row| row.at[key].as_str());
@@ -300,7 +300,7 @@ impl Rows {
     }
 }
 
-/// Takes the columns that have the same cell in every row out of a table, beyond the first `kept`; returns the rest, and what these
+/// Removes the columns, except the first `kept`, that have the same cell in every row; returns the table, and what these
 /// columns have.
 fn without_same(mut table: PageTable, kept: usize) -> (PageTable, Vec<String>) {
     let mut same = Vec::new();
@@ -320,7 +320,7 @@ fn without_same(mut table: PageTable, kept: usize) -> (PageTable, Vec<String>) {
     (table, same)
 }
 
-/// How far from the middle of its interval a mean lies, relative to the interval, from which on both ends are written.
+/// Distance of a mean from the middle of its interval, relative to the interval's width, above which both ends are written.
 const OFF: f64 = 0.02;
 
 /// Writes a figure with its interval: as ± if the mean is in the middle. Rows do not say in which currency money is.
@@ -333,7 +333,7 @@ fn written(mean: f64, ends: Option<[f64; 2]>, unit: Unit) -> String {
     }
 }
 
-/// Returns a label as it stands within a sentence.
+/// Returns a label with a small first letter, as within a sentence.
 fn lower(label: &str) -> String {
     let mut letters = label.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())

@@ -25,9 +25,9 @@ struct Curve<'r> {
     rows: Vec<&'r Row>,
 }
 
-/// The curves with the same values of the keys that are neither the axis nor between curves.
+/// The curves of a panel: rows with the same values of all keys except that on the x axis and that which tells curves apart.
 struct Group<'r> {
-    /// These values.
+    /// The values that its curves share, in words.
     name: String,
     curves: Vec<Curve<'r>>,
 }
@@ -40,7 +40,7 @@ struct Drawn<'r> {
     figure: usize,
     /// Index of the key on the x axis.
     x: usize,
-    /// Its values, in the order in which they come.
+    /// Its distinct values, in the order of the file.
     values: Vec<&'r str>,
     is_number: bool,
 }
@@ -86,7 +86,7 @@ pub(super) fn blocks(rows: &Rows, figure: usize) -> Vec<Block> {
 }
 
 impl<'r> Drawn<'r> {
-    /// Returns the rows in groups and curves, in the order in which they come.
+    /// Returns the rows by panel and curve, in the order of the file.
     fn groups(&self, between_curves: Option<usize>, between_groups: &[usize]) -> Vec<Group<'r>> {
         let keys: Vec<&str> = self.rows.keys.iter().map(String::as_str).collect();
         let names = short_names(&keys);
@@ -117,7 +117,7 @@ impl<'r> Drawn<'r> {
         groups
     }
 
-    /// Returns the label of the metric with the name of a group.
+    /// Returns the label of the y axis of a group's panel: the metric, and the values that the group's curves share.
     fn label(&self, group: &str) -> String {
         let between = if group.is_empty() { "" } else { ", " };
         format!("{}{between}{group}", self.metric.label)
