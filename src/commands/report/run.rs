@@ -9,7 +9,7 @@ use crate::input::shell_word;
 use crate::metric::{self, Metric, Unit};
 use crate::page::{Block, Cell, Column, Part, Section, Table};
 use crate::plan::goal::written;
-use crate::report::format::{count, prefixed, seconds, share};
+use crate::report::format::{count, prefixed, seconds};
 use crate::report::{Cause, SeriesReport, StallCause};
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ pub(super) fn section(report: &Value) -> Section {
         _ => "simulated run",
     };
     let mut answer: Vec<String> = Vec::new();
-    answer.extend(text(report, "/answer").or_else(|| headline(&jobs)));
+    answer.extend(text(report, "/answer"));
     let verdict = text(report, "/verdict/text").or_else(|| text(report, "/bottleneck/text"));
     let others = list(report, "other_verdicts").filter_map(|of| text(of, "/text"));
     answer.extend(verdict.into_iter().chain(others).map(|text| without_table(&text)));
@@ -86,16 +86,6 @@ fn without_table(text: &str) -> String {
         !in_table
     };
     text.lines().filter(keeps).collect::<Vec<_>>().join("\n")
-}
-
-/// Returns the first sentence for reports of versions that did not write it.
-fn headline(jobs: &[&Value]) -> Option<String> {
-    let worst = jobs.iter().filter_map(|job| {
-        let busy = number(job, "/accelerator_utilisation")?;
-        Some((job["name"].as_str()?, busy, number(job, "/step_time")?))
-    });
-    let (name, busy, step) = worst.min_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(format!("`{name}` computes {} of the time. A step takes {}.", share(busy), seconds(step)))
 }
 
 /// Says of each job why its run is too short.
@@ -307,8 +297,8 @@ fn certainty(report: &Value, jobs: &[&Value]) -> Vec<Block> {
         let warm_up = number(job, "/warm_up_steps").unwrap_or_default();
         let steps = number(job, "/steps").map_or_else(|| "no".to_owned(), count);
         let enough = match job["length"]["enough"].as_bool() {
-            Some(true) => "the run is long enough for the long run",
-            Some(false) => "the run is too short for the long run",
+            Some(true) => "the run is long enough to show the long run",
+            Some(false) => "the run is too short to show the long run",
             None => "whether that is long enough is not known",
         };
         let warm_up = count(warm_up);
