@@ -99,12 +99,24 @@ impl Trials<'_, '_> {
         self.before.iter().cloned().chain(own).collect()
     }
 
-    /// Returns the best that was tried, where a signal ends the search.
+    /// Returns the cheapest of several settings that were tried; without prices, the one in the middle.
+    fn cheapest(&self, settings: &[Vec<usize>]) -> Option<Vec<usize>> {
+        let cost = |places: &Vec<usize>| Some(self.made[places].0.cost_per_month.as_ref()?.mean);
+        let known = settings.iter().filter_map(|places| Some((places, cost(places)?)));
+        let cheapest = known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(places, _)| places.clone());
+        cheapest.or_else(|| settings.get(settings.len() / 2).cloned())
+    }
+
+    /// Returns the best that was tried before the plan was interrupted.
     fn so_far(&self) -> Found {
         let all: usize = self.wanted.iter().map(Vec::len).product();
-        let chosen = self.made.iter().find(|(_, (tried, _))| tried.meets);
+        let met = self.made.iter().filter(|(_, (tried, _))| tried.meets);
+        let met: Vec<Vec<usize>> = met.map(|(places, _)| places.clone()).collect();
         Found {
-            chosen: chosen.map(|(places, _)| places.clone()),
+            chosen: match self.wanted.len() {
+                1 => met.first().cloned(),
+                _ => self.cheapest(&met),
+            },
             front: Vec::new(),
             is_monotone: true,
             untried: all - self.made.len(),
@@ -291,12 +303,7 @@ fn several_keys(trials: &mut Trials<'_, '_>, planes: Vec<Plane>) -> Result<Found
     let is_better = |a: &[usize], b: &[usize]| a != b && a.iter().zip(b).all(|(a, b)| a <= b);
     let is_first = |places: &&Vec<usize>| !met.iter().any(|other| is_better(other, places));
     let front: Vec<Vec<usize>> = met.iter().filter(is_first).cloned().collect();
-    let cost = |places: &&Vec<usize>| {
-        trials.made[*places].0.cost_per_month.as_ref().map(|month| month.mean)
-    };
-    let known = front.iter().filter_map(|places| Some((places, cost(&places)?)));
-    let cheapest = known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(places, _)| places.clone());
-    let chosen = cheapest.or_else(|| front.get(front.len() / 2).cloned());
+    let chosen = trials.cheapest(&front);
     Ok(Found { chosen, front, is_monotone, untried })
 }
 
