@@ -406,6 +406,35 @@ fn costs_are_in_the_currency_of_each_scenario() {
 }
 
 #[test]
+fn a_lead_that_may_be_chance_is_said_to_be_so() {
+    // System: three options whose throughputs are written here; the interval of the second overlaps that of the third, the fastest, and that
+    // of the first does not. Expectation: only the lead over the second may be chance.
+    let place = Place::new();
+    let options = ["--option", "a", "--option", "b=job.batch=8", "--option", "c=job.batch=4"];
+    let compare = [&["compare", "s.toml", "-q", "--format", "json"], &options[..]].concat();
+    let out = place.forebay(&compare).assert().success();
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&out.get_output().stdout).expect("JSON");
+    for (at, mean) in [100.0, 190.0, 200.0].into_iter().enumerate() {
+        let figures = json["compared"][at]["jobs"][0]["figures"].as_array_mut().expect("figures");
+        let speed = figures.iter_mut().find(|of| of["metric"] == "samples_per_second");
+        let speed = speed.expect("a throughput");
+        speed["mean"] = mean.into();
+        speed["ci95"] = serde_json::json!([mean - 20.0, mean + 20.0]);
+    }
+    place.write("c.json", &json.to_string());
+    let answer = &page(&place, &["c.json"]).texts(".answer > p")[0];
+    assert!(
+        answer.starts_with("c trains lenet the fastest, 200 ± 20.0 samples/s: +100"),
+        "{answer}"
+    );
+    assert!(
+        answer.ends_with("against a, beyond chance. Its lead over b may be chance."),
+        "{answer}"
+    );
+}
+
+#[test]
 fn draws_of_parameters_stand_in_brackets_and_changes_of_training_are_said() {
     let place = Place::new();
     run(&place, "s.toml", "s.json");

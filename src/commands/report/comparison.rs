@@ -147,7 +147,17 @@ impl Compared {
                 format!(": {} against `{}`{beyond}", signed_share(best.1 / first.1 - 1.0), first.0)
             }
         };
-        Some(format!("`{}` trains `{job}` the fastest, {written}{more}.", best.0))
+        let is_close = |of: &&(String, f64, Option<[f64; 2]>)| {
+            let both = best.2.is_some() && of.2.is_some();
+            of.0 != best.0 && of.0 != first.0 && both && !diff::are_apart(best.2, of.2)
+        };
+        let close = speeds.iter().filter(is_close).map(|of| format!("`{}`", of.0));
+        let close: Vec<String> = close.collect();
+        let close = match close.is_empty() {
+            true => String::new(),
+            false => format!(" Its lead over {} may be chance.", close.join(", ")),
+        };
+        Some(format!("`{}` trains `{job}` the fastest, {written}{more}.{close}", best.0))
     }
 
     /// Returns a table for each job: a row for each of what is compared.
