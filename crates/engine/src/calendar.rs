@@ -1,17 +1,13 @@
 //! Future events in order of time, then of scheduling.
 //!
-//! Events are added in three ways and leave in one order. Most events go to a 4-ary heap. Events that all wait
+//! Events are added in three ways and leave in one order. Most events go to a radix heap. Events that all wait
 //! equally long go to a lane, which is a queue. Events that may be cancelled go to a heap of their own, so that the
 //! other events do not pay for cancellation.
 
+use super::radix_heap::{Key, NO_KEY, RadixHeap};
 use super::{Heap, Time};
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
-
-/// The instant [ps] in the upper 64 bits, the order of scheduling in the lower 64: one comparison decides which event
-/// comes first.
-type Key = u128;
-const NO_KEY: Key = Key::MAX;
 
 /// Identifies a lane: a queue of the calendar for events that are scheduled in order of time. Lanes are counted from
 /// one, so that an `Option<LaneId>` takes no more memory.
@@ -57,13 +53,15 @@ pub struct Calendar<E> {
     now: Time,
     /// Key of the next event.
     next: Key,
-    heap: Heap<Key, E>,
+    heap: RadixHeap<E>,
     timers: Heap<Key, TimerId>,
     timer_slots: Vec<Timer<E>>,
     free_slots: Vec<u32>,
     /// All lanes. They are few, so all are examined after an event has left one of them.
     lanes: Vec<Lane<E>>,
     first_lane: usize,
+    /// The lane that the last event was in; `None` if it was in no lane.
+    last: Option<usize>,
     /// Key of the first event of lane `first_lane`; [`NO_KEY`] if all lanes are empty.
     lane_key: Key,
     /// Key of the first event that is in no lane.
@@ -88,12 +86,13 @@ impl<E: Copy> Calendar<E> {
             sequence: 0,
             now: Time::ZERO,
             next: NO_KEY,
-            heap: Heap::new(),
+            heap: RadixHeap::new(),
             timers: Heap::new(),
             timer_slots: Vec::new(),
             free_slots: Vec::new(),
             lanes: Vec::new(),
             first_lane: 0,
+            last: None,
             lane_key: NO_KEY,
             rest: NO_KEY,
             in_lanes: 0,
@@ -202,15 +201,13 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// Returns an event that will happen soon, without removing it; `None` if there is no such event. If the next
-    /// event is in a lane, this is the event `number` places behind it in the lane. Otherwise it is entry `number` of
-    /// the heap, before which about `number` other events happen.
+    /// Returns an event that will happen soon, without removing it: the event `number` places behind the last one that
+    /// happened, in that event's lane or among the events that are in no lane. `None` if it is not known.
     #[inline]
     pub fn peek_event(&self, number: usize) -> Option<E> {
-        if self.next == self.lane_key {
-            self.lanes.get(self.first_lane)?.events.get(number).map(|event| event.1)
-        } else {
-            self.heap.as_slice().get(number).map(|event| event.1)
+        match self.last {
+            Some(lane) => self.lanes[lane].events.get(number).map(|event| event.1),
+            None => self.heap.peek(number),
         }
     }
 
@@ -242,7 +239,7 @@ impl<E: Copy> Calendar<E> {
 
     #[inline]
     fn find_rest(&mut self) {
-        self.rest = self.heap_key().min(self.timer_key());
+        self.rest = self.heap.first().min(self.timer_key());
     }
 
     #[inline]
@@ -250,11 +247,6 @@ impl<E: Copy> Calendar<E> {
         assert!(at >= self.now, "an event is scheduled in the past");
         self.sequence += 1;
         Key::from(at.0) << 64 | Key::from(self.sequence)
-    }
-
-    #[inline]
-    fn heap_key(&self) -> Key {
-        self.heap.peek().map_or(NO_KEY, |entry| entry.0)
     }
 
     #[inline]
@@ -266,6 +258,7 @@ impl<E: Copy> Calendar<E> {
     fn pop_lane(&mut self) -> Option<E> {
         let lane = &mut self.lanes[self.first_lane];
         let (_, event) = lane.events.pop_front()?;
+        self.last = Some(self.first_lane);
         self.in_lanes -= 1;
         lane.head = lane.events.front().map_or(NO_KEY, |entry| entry.0);
         self.find_first_lane();
@@ -286,11 +279,8 @@ impl<E: Copy> Calendar<E> {
     /// Removes and returns the first event that is in no lane.
     #[inline(never)]
     fn pop_rest(&mut self) -> Option<E> {
-        let event = if self.next == self.heap_key() {
-            self.heap.pop().map(|entry| entry.1)
-        } else {
-            self.pop_timer()
-        };
+        self.last = None;
+        let event = if self.next == self.heap.first() { self.heap.pop() } else { self.pop_timer() };
         self.find_rest();
         event
     }

@@ -22,6 +22,7 @@ pub mod fluid;
 mod heap;
 mod integral;
 mod prefetch;
+mod radix_heap;
 mod run;
 pub mod stats;
 #[cfg(test)]

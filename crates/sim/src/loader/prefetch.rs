@@ -35,14 +35,14 @@ impl Loaders {
     /// worker's stage, timeline and loader; for the second, the station, the route and the next sample size; for the first, the
     /// flows on the route.
     pub(crate) fn fetch_for_events(&self, env: &Env) {
-        if let Some(w) = worker_of(env.calendar.peek_event(3)) {
+        if let Some(w) = worker_of(env.calendar.peek_event(10)) {
             self.fetch_worker(w);
         }
-        if let Some(w) = worker_of(env.calendar.peek_event(2)) {
+        if let Some(w) = worker_of(env.calendar.peek_event(5)) {
             self.fetch_beside(w);
             self.loaders[self.workers[w].loader].prefetch();
         }
-        if let Some(w) = worker_of(env.calendar.peek_event(1)) {
+        if let Some(w) = worker_of(env.calendar.peek_event(2)) {
             let loader = &self.loaders[self.workers[w].loader];
             self.fetch_station(env, w);
             if let Some(group) = loader.mount.group {
