@@ -112,9 +112,9 @@ impl State {
         segments.extend(slept);
         let came = slept.map_or(now, |slept| slept.start);
         let workers = &self.workers;
-        let timeline = |w| &workers[w as usize].timeline;
+        let timelines = (&self.pages, |w: u32| &workers[w as usize].timeline);
         let first = &mut self.loaders[training.devices[d as usize].loader].first_batches;
-        first.blame(timeline, w, since, came, &mut segments);
+        first.blame(timelines, w, since, came, &mut segments);
         first.end_wait(now.since(since));
         segments.iter().for_each(|segment| training.steps.add_stall(*segment));
         let track = training.devices[d as usize].track;

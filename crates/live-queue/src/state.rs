@@ -9,7 +9,7 @@ use super::content::Buffer;
 use super::loader::{LoaderRun, StageRun};
 use super::training::Training;
 use forebay_engine::{Span, Time};
-use forebay_metrics::{Activity, Recorder, StageBuffer, Timeline};
+use forebay_metrics::{Activity, Pages, Recorder, StageBuffer, Timeline};
 use forebay_report::Cause;
 use std::collections::VecDeque;
 
@@ -22,6 +22,8 @@ pub struct State {
     pub(super) stages: Vec<StageRun>,
     /// Workers of all stages, in order of stages.
     pub workers: Vec<WorkerRun>,
+    /// The memory of the workers' timelines.
+    pub(super) pages: Pages,
     /// Model copies, and the steps that they have executed.
     pub training: Training,
     /// Time that workers have spent reading.
@@ -89,6 +91,7 @@ impl State {
             loaders: Vec::new(),
             stages: Vec::new(),
             workers: Vec::new(),
+            pages: Pages::default(),
             training,
             reading: Span::ZERO,
             began: Time::ZERO,
@@ -222,9 +225,9 @@ impl State {
     pub(super) fn note(&mut self, start: Time, w: u32, activity: Activity) {
         let worker = &mut self.workers[w as usize];
         if self.loaders[worker.loader].waiters.is_empty() {
-            worker.timeline.clear();
+            worker.timeline.clear(&mut self.pages);
         }
-        worker.timeline.push(start, activity);
+        worker.timeline.push(&mut self.pages, start, activity);
         if let (Some(recorder), Some(track)) = (&mut self.recorder, worker.track) {
             recorder.begin(track, start, activity.name());
         }
@@ -232,6 +235,6 @@ impl State {
 
     /// Records in the timeline of worker `w` that worker `by` ended its idleness or blocking.
     pub(super) fn link(&mut self, w: u32, by: u32) {
-        self.workers[w as usize].timeline.link(by);
+        self.workers[w as usize].timeline.link(&mut self.pages, by);
     }
 }

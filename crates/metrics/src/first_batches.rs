@@ -5,6 +5,7 @@ use forebay_engine::{Span, Time};
 use forebay_report::{Cause, FirstBatch, StallCause};
 use forebay_scenario::{Dataset, Job};
 
+use super::pages::Pages;
 use super::timeline::{Segment, Timeline, blame};
 
 /// Maximum number of first batches of a loader that are kept.
@@ -96,18 +97,18 @@ impl FirstBatches {
     /// as [`blame`] does. The wait for a first batch is one cause, except for the time that workers took to start.
     pub fn blame<'t>(
         &self,
-        timeline: impl Fn(u32) -> &'t Timeline,
+        timelines: (&Pages, impl Fn(u32) -> &'t Timeline),
         worker: u32,
         from: Time,
         to: Time,
         segments: &mut Vec<Segment>,
     ) {
         if !self.is_next() {
-            return blame(timeline, worker, from, to, segments);
+            return blame(timelines, worker, from, to, segments);
         }
         // In a list of their own: what is in `segments` belongs to other waits.
         let mut waits = Vec::new();
-        blame(timeline, worker, from, to, &mut waits);
+        blame(timelines, worker, from, to, &mut waits);
         for wait in waits.iter_mut().filter(|of| of.cause.cause != Cause::Restart) {
             wait.cause = StallCause::own(Cause::FirstBatch);
         }
@@ -172,8 +173,8 @@ mod tests {
         // System: a worker that starts at 2 s and reads from then on; the device overslept from 9 to 10 s. Expectation: what was there
         // stays, though it has the cause of reading; 7 s for the first batch, 2 s for the start. Later batches have the reading's cause.
         let second = |seconds: f64| Time::ZERO + Span::from_seconds(seconds);
-        let mut timeline = Timeline::default();
-        timeline.push(second(2.0), Activity::Doing(Cause::Latency));
+        let (mut pages, mut timeline) = (Pages::default(), Timeline::default());
+        timeline.push(&mut pages, second(2.0), Activity::Doing(Cause::Latency));
         let slept = Segment {
             start: second(9.0),
             end: second(10.0),
@@ -181,7 +182,8 @@ mod tests {
         };
         let causes = |first: &FirstBatches| -> Vec<(Cause, f64)> {
             let mut segments = vec![slept];
-            first.blame(|_| &timeline, 0, Time::ZERO, second(9.0), &mut segments);
+            let timelines = (&pages, |_| &timeline);
+            first.blame(timelines, 0, Time::ZERO, second(9.0), &mut segments);
             segments.iter().map(|of| (of.cause.cause, of.end.since(of.start).seconds())).collect()
         };
         let mut first = FirstBatches { models: 1, ..TWO };

@@ -89,12 +89,12 @@ fn cause_of(activity: Activity) -> Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NOBODY, Timeline, blame};
+    use crate::{NOBODY, Pages, Timeline, blame};
 
     /// Returns the time of the wait from `from` to `to`, by cause.
-    fn causes(timeline: &Timeline, from: u64, to: u64) -> Vec<(Cause, u64)> {
+    fn causes((pages, timeline): (&Pages, &Timeline), from: u64, to: u64) -> Vec<(Cause, u64)> {
         let mut segments = vec![];
-        blame(|_| timeline, 0, Time(from), Time(to), &mut segments);
+        blame((pages, |_| timeline), 0, Time(from), Time(to), &mut segments);
         assert_eq!(segments.last().map(|s| s.start), Some(Time(from)));
         assert_eq!(segments.first().map(|s| s.end), Some(Time(to)));
         assert!(segments.windows(2).all(|two| two[0].start == two[1].end), "no gap, no overlap");
@@ -106,15 +106,15 @@ mod tests {
     #[test]
     fn summed_and_full_worker_timelines_give_equal_waits_for_each_cause() {
         let mut both = [Timeline::default(), Timeline::summed()];
-        let mut each = |does: &dyn Fn(&mut Timeline)| both.iter_mut().for_each(does);
+        let mut pages = Pages::default();
         use Activity::{Blocked, Doing, Idle};
-        each(&|t| t.push(Time(3), Doing(Cause::Transfer)));
-        each(&|t| t.begin_wait(Time(5)));
-        each(&|t| t.push(Time(9), Doing(Cause::Decode)));
-        each(&|t| t.push(Time(11), Doing(Cause::Transfer)));
-        each(&|t| t.push(Time(18), Blocked(NOBODY)));
-        each(&|t| t.push(Time(20), Idle(NOBODY)));
-        each(&|t| t.push(Time(23), Doing(Cause::CpuWait)));
+        both.iter_mut().for_each(|t| t.push(&mut pages, Time(3), Doing(Cause::Transfer)));
+        both.iter_mut().for_each(|t| t.begin_wait(&mut pages, Time(5)));
+        both.iter_mut().for_each(|t| t.push(&mut pages, Time(9), Doing(Cause::Decode)));
+        both.iter_mut().for_each(|t| t.push(&mut pages, Time(11), Doing(Cause::Transfer)));
+        both.iter_mut().for_each(|t| t.push(&mut pages, Time(18), Blocked(NOBODY)));
+        both.iter_mut().for_each(|t| t.push(&mut pages, Time(20), Idle(NOBODY)));
+        both.iter_mut().for_each(|t| t.push(&mut pages, Time(23), Doing(Cause::CpuWait)));
         let expected = [
             (Cause::Transfer, 4 + 7),
             (Cause::Decode, 2),
@@ -122,11 +122,15 @@ mod tests {
             (Cause::Order, 2 + 3),
         ];
         for timeline in &both {
-            assert_eq!(causes(timeline, 5, 30), expected);
+            assert_eq!(causes((&pages, timeline), 5, 30), expected);
         }
-        both.iter_mut().for_each(|t| t.begin_wait(Time(31)));
+        both.iter_mut().for_each(|t| t.begin_wait(&mut pages, Time(31)));
         for timeline in &both {
-            assert_eq!(causes(timeline, 31, 33), [(Cause::CpuWait, 2)], "of the new wait alone");
+            assert_eq!(
+                causes((&pages, timeline), 31, 33),
+                [(Cause::CpuWait, 2)],
+                "of the new wait alone"
+            );
         }
     }
 
@@ -134,24 +138,25 @@ mod tests {
     fn a_worker_activity_can_be_split_between_two_causes_of_a_wait() {
         for (then, waited, decoded) in [(4, 0, 12), (14, 6, 6)] {
             for mut timeline in [Timeline::default(), Timeline::summed()] {
-                timeline.push(Time(2), Activity::Doing(Cause::Decode));
-                timeline.begin_wait(Time(8));
-                assert_eq!(timeline.last_start(), Some(Time(2)));
-                timeline.split(Cause::CpuWait, Time(then), Cause::Decode);
-                assert_eq!(timeline.last_start(), Some(Time(then)));
-                timeline.push(Time(20), Activity::Doing(Cause::Transfer));
+                let mut pages = Pages::default();
+                timeline.push(&mut pages, Time(2), Activity::Doing(Cause::Decode));
+                timeline.begin_wait(&mut pages, Time(8));
+                assert_eq!(timeline.last_start(&pages), Some(Time(2)));
+                timeline.split(&mut pages, Cause::CpuWait, Time(then), Cause::Decode);
+                assert_eq!(timeline.last_start(&pages), Some(Time(then)));
+                timeline.push(&mut pages, Time(20), Activity::Doing(Cause::Transfer));
                 let mut expected =
                     vec![(Cause::Transfer, 1), (Cause::Decode, decoded), (Cause::CpuWait, waited)];
                 expected.retain(|(_, sum)| *sum > 0);
-                assert_eq!(causes(&timeline, 8, 21), expected, "split at {then}");
+                assert_eq!(causes((&pages, &timeline), 8, 21), expected, "split at {then}");
             }
         }
     }
 
     #[test]
     fn a_wait_for_a_worker_that_has_not_started_counts_as_restart_time() {
-        let mut timeline = Timeline::summed();
-        timeline.push(Time(5), Activity::Doing(Cause::Latency));
-        assert_eq!(causes(&timeline, 0, 7), [(Cause::Latency, 2), (Cause::Restart, 5)]);
+        let (mut pages, mut timeline) = (Pages::default(), Timeline::summed());
+        timeline.push(&mut pages, Time(5), Activity::Doing(Cause::Latency));
+        assert_eq!(causes((&pages, &timeline), 0, 7), [(Cause::Latency, 2), (Cause::Restart, 5)]);
     }
 }

@@ -7,12 +7,13 @@
 //! that was finished but held back by order is [`Cause::Order`].
 //!
 //! Timelines are only needed as long as a trainer waits. If there are few timelines, their entries before a wait are forgotten
-//! when the wait begins; a full timeline forgets the entries before the oldest wait. If only one device ever waits and no
+//! when the wait begins; a timeline that needs another page forgets the entries before the oldest wait. If only one device ever waits and no
 //! instants are asked for, the time of its workers is summed by cause at once.
 
-use forebay_engine::{Time, prefetch};
+use forebay_engine::Time;
 use forebay_report::{Cause, StallCause};
 
+use super::pages::{Entries, Pages};
 use super::spent::Spent;
 
 /// Stands for no worker: in an idle or blocked period that has not ended, no worker has ended it.
@@ -42,30 +43,27 @@ impl Activity {
 
 /// An activity from `start` until the start of the next entry.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
-    pub start: Time,
-    pub activity: Activity,
+pub(super) struct Entry {
+    pub(super) start: Time,
+    pub(super) activity: Activity,
 }
 
 /// The recent past of one worker.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub enum Timeline {
     /// Activities of the worker, in order of time.
-    Entries(Vec<Entry>),
+    Entries(Entries),
     /// Time by cause since the wait began.
     Spent(Spent),
 }
 
 impl Default for Timeline {
     fn default() -> Timeline {
-        Timeline::Entries(Vec::new())
+        Timeline::Entries(Entries::default())
     }
 }
 
 impl Timeline {
-    /// Number of entries for which a new timeline has room.
-    const LEAST: usize = 16;
-
     /// Creates a timeline that keeps only sums of time by cause. It suffices for a worker to which no other worker's entries
     /// link, if only one device ever waits and asks for the causes of [its own wait](Timeline::begin_wait).
     pub fn summed() -> Timeline {
@@ -74,121 +72,97 @@ impl Timeline {
 
     /// Begins `activity` at `start`, which is not before the last entry.
     #[inline]
-    pub fn push(&mut self, start: Time, activity: Activity) {
-        if !self.try_push(start, activity)
+    pub fn push(&mut self, pages: &mut Pages, start: Time, activity: Activity) {
+        if !self.try_push(pages, start, activity)
             && let Timeline::Entries(entries) = self
         {
-            entries.push(Entry { start, activity });
+            entries.add_page(pages, start, activity);
         }
     }
 
-    /// Begins `activity` at `start` if the timeline needs no more memory for it; returns whether the activity was begun.
+    /// Begins `activity` at `start` if the timeline needs no further page for it; returns whether the activity was begun.
     #[inline]
-    pub fn try_push(&mut self, start: Time, activity: Activity) -> bool {
+    pub fn try_push(&mut self, pages: &mut Pages, start: Time, activity: Activity) -> bool {
         match self {
-            Timeline::Spent(spent) => spent.push(start, activity),
-            Timeline::Entries(entries) => {
-                debug_assert!(entries.last().is_none_or(|e| e.start <= start), "time runs forward");
-                if entries.len() == entries.capacity() {
-                    return false;
-                }
-                entries.push(Entry { start, activity });
+            Timeline::Spent(spent) => {
+                spent.push(start, activity);
+                true
             }
-        }
-        true
-    }
-
-    /// Returns the entries; none if only sums are kept.
-    #[inline]
-    fn entries(&self) -> &[Entry] {
-        match self {
-            Timeline::Entries(entries) => entries,
-            Timeline::Spent(_) => &[],
+            Timeline::Entries(entries) => entries.try_push(pages, start, activity),
         }
     }
 
-    /// Prefetches the last entry, because an entry will be pushed soon. Does nothing if only sums are kept, because these lie
+    /// Returns the entries that begin before `end`, latest first; none if only sums are kept.
+    fn before<'p>(&self, pages: &'p Pages, end: Time) -> impl Iterator<Item = Entry> + use<'p> {
+        let entries = match self {
+            Timeline::Entries(entries) => entries.backwards(pages),
+            Timeline::Spent(_) => Entries::default().backwards(pages),
+        };
+        entries.skip_while(move |entry| entry.start >= end)
+    }
+
+    /// Prefetches the last page, because an entry will be pushed soon. Does nothing if only sums are kept, because these lie
     /// in the worker itself.
     #[inline]
-    pub fn prefetch(&self) {
-        if let Some(last) = self.entries().last() {
-            prefetch(last);
+    pub fn prefetch(&self, pages: &Pages) {
+        if let Timeline::Entries(entries) = self {
+            entries.prefetch(pages);
         }
     }
 
     /// Forgets all entries; sums are kept.
     #[inline]
-    pub fn clear(&mut self) {
+    pub fn clear(&mut self, pages: &mut Pages) {
         if let Timeline::Entries(entries) = self {
-            entries.clear();
+            entries.clear(pages);
         }
     }
 
-    /// Begins a wait, while no other is going on: forgets all activities but the current one.
-    pub fn begin_wait(&mut self, now: Time) {
+    /// Begins a wait, while no other is going on: forgets activities that ended before.
+    pub fn begin_wait(&mut self, pages: &mut Pages, now: Time) {
         match self {
             Timeline::Spent(spent) => spent.begin_wait(now),
-            Timeline::Entries(entries) => {
-                if let Some(&last) = entries.last() {
-                    entries[0] = last;
-                    entries.truncate(1);
-                }
-            }
+            Timeline::Entries(entries) => entries.keep_last_page(pages),
         }
     }
 
-    /// Forgets the activities that ended before `since`; reserves more memory if at least half of the room is still in use.
+    /// Forgets activities that ended before `since`.
     #[cold]
-    pub fn forget_before(&mut self, since: Time) {
-        let Timeline::Entries(entries) = self else { return };
-        let kept = entries.partition_point(|e| e.start <= since).saturating_sub(1);
-        entries.drain(..kept);
-        if 2 * entries.len() >= entries.capacity() {
-            entries.reserve(entries.len().max(Self::LEAST));
+    pub fn forget_before(&mut self, pages: &mut Pages, since: Time) {
+        if let Timeline::Entries(entries) = self {
+            entries.forget_before(pages, since);
         }
     }
 
     /// Records that worker `by` ended the idle or blocked period of the last entry, unless a worker is already recorded.
-    pub fn link(&mut self, by: u32) {
+    pub fn link(&mut self, pages: &mut Pages, by: u32) {
         debug_assert!(
             by == NOBODY || matches!(self, Timeline::Entries(_)),
             "it answers for itself"
         );
-        if let Timeline::Entries(entries) = self
-            && let Some(Entry { activity: Activity::Idle(link) | Activity::Blocked(link), .. }) =
-                entries.last_mut()
-            && *link == NOBODY
-        {
-            *link = by;
+        if let Timeline::Entries(entries) = self {
+            entries.link(pages, by);
         }
     }
 
     /// Returns the start of the current activity.
-    pub fn last_start(&self) -> Option<Time> {
+    pub fn last_start(&self, pages: &Pages) -> Option<Time> {
         match self {
             Timeline::Spent(spent) => Some(spent.start()),
-            Timeline::Entries(entries) => entries.last().map(|last| last.start),
+            Timeline::Entries(entries) => entries.backwards(pages).next().map(|last| last.start),
         }
     }
 
     /// Splits the current activity at `then`, which is in the past: `first` was the activity's cause until `then`, and `second`
     /// has been its cause since.
-    pub fn split(&mut self, first: Cause, then: Time, second: Cause) {
+    pub fn split(&mut self, pages: &mut Pages, first: Cause, then: Time, second: Cause) {
         match self {
-            Timeline::Spent(spent) => spent.split(first, then, second),
-            Timeline::Entries(entries) => {
-                if let Some(last) = entries.last_mut() {
-                    last.activity = Activity::Doing(first);
-                    entries.push(Entry { start: then, activity: Activity::Doing(second) });
-                }
-            }
+            Timeline::Spent(spent) => return spent.split(first, then, second),
+            Timeline::Entries(entries) if entries.is_empty() => return,
+            Timeline::Entries(entries) => entries.set_cause(pages, first),
         }
+        self.push(pages, then, Activity::Doing(second));
     }
-}
-
-/// Returns the number of entries that begin before `end`.
-fn before(entries: &[Entry], end: Time) -> usize {
-    entries.partition_point(|e| e.start < end)
 }
 
 /// Part of a wait with one cause.
@@ -204,21 +178,21 @@ pub struct Segment {
 
 /// Appends to `segments` the causes of the wait `[from, to)` that `worker` ended, latest first.
 pub fn blame<'t>(
-    timeline: impl Fn(u32) -> &'t Timeline,
+    timelines: (&Pages, impl Fn(u32) -> &'t Timeline),
     worker: u32,
     from: Time,
     to: Time,
     segments: &mut Vec<Segment>,
 ) {
+    let (pages, timeline) = timelines;
     if let Timeline::Spent(spent) = timeline(worker) {
         return spent.blame(from, to, segments);
     }
-    let (mut at, mut end, mut jumps) = (worker, to, 0);
-    let mut entries = timeline(at).entries();
-    let mut index = before(entries, end);
+    let (mut end, mut jumps) = (to, 0);
+    let mut entries = timeline(worker).before(pages, end);
     while end > from {
         // No work queued for a worker that had not started yet: the wait is for its start.
-        let Some(entry) = index.checked_sub(1).map(|i| entries[i]) else {
+        let Some(entry) = entries.next() else {
             add(segments, from, end, Cause::Restart);
             return;
         };
@@ -227,9 +201,8 @@ pub fn blame<'t>(
             Activity::Idle(other) | Activity::Blocked(other) => other,
         };
         if other != NOBODY && jumps < MOST_JUMPS {
-            (at, jumps) = (other, jumps + 1);
-            entries = timeline(at).entries();
-            index = before(entries, end);
+            jumps += 1;
+            entries = timeline(other).before(pages, end);
             continue;
         }
         let start = entry.start.max(from);
@@ -238,7 +211,7 @@ pub fn blame<'t>(
             Activity::Idle(_) | Activity::Blocked(_) => Cause::Order,
         };
         add(segments, start, end, cause);
-        (end, jumps, index) = (start, 0, index - 1);
+        (end, jumps) = (start, 0);
     }
 }
 
@@ -261,20 +234,26 @@ pub(super) fn add(segments: &mut Vec<Segment>, start: Time, end: Time, cause: Ca
 mod tests {
     use super::*;
 
-    fn lines(entries: &[&[(u64, Activity)]]) -> Vec<Timeline> {
-        entries
-            .iter()
-            .map(|line| {
-                let mut timeline = Timeline::default();
-                line.iter().for_each(|(t, a)| timeline.push(Time(*t), *a));
-                timeline
-            })
-            .collect()
+    fn lines(entries: &[&[(u64, Activity)]]) -> (Pages, Vec<Timeline>) {
+        let mut pages = Pages::default();
+        let mut line = |line: &&[(u64, Activity)]| {
+            let mut timeline = Timeline::default();
+            line.iter().for_each(|(t, a)| timeline.push(&mut pages, Time(*t), *a));
+            timeline
+        };
+        let lines = entries.iter().map(&mut line).collect();
+        (pages, lines)
     }
 
-    fn causes(lines: &[Timeline], worker: u32, from: u64, to: u64) -> Vec<(u64, u64, Cause)> {
+    fn causes(
+        (pages, lines): &(Pages, Vec<Timeline>),
+        worker: u32,
+        from: u64,
+        to: u64,
+    ) -> Vec<(u64, u64, Cause)> {
         let mut segments = vec![];
-        blame(|w| &lines[w as usize], worker, Time(from), Time(to), &mut segments);
+        let timelines = (pages, |w: u32| &lines[w as usize]);
+        blame(timelines, worker, Time(from), Time(to), &mut segments);
         segments.iter().rev().map(|s| (s.start.0, s.end.0, s.cause.cause)).collect()
     }
 
@@ -311,33 +290,34 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_at_capacity_can_drop_entries_that_no_wait_needs() {
-        let mut timeline = Timeline::default();
+    fn a_full_page_can_drop_entries_that_no_wait_needs() {
+        let (mut pages, mut timeline) = (Pages::default(), Timeline::default());
         for t in 0..100 {
             let activity = Doing(if t % 2 == 0 { Latency } else { Transfer });
-            if !timeline.try_push(Time(t), activity) {
-                timeline.forget_before(Time(90.min(t)));
-                timeline.push(Time(t), activity);
+            if !timeline.try_push(&mut pages, Time(t), activity) {
+                timeline.forget_before(&mut pages, Time(90.min(t)));
+                timeline.push(&mut pages, Time(t), activity);
             }
         }
-        let Timeline::Entries(entries) = &timeline else { panic!("not summed up") };
-        assert!(entries.capacity() <= 64, "{}", entries.capacity());
-        let found = causes(&[timeline], 0, 90, 93);
+        let kept = timeline.before(&pages, Time(100)).count();
+        assert!(kept < 32, "{kept}");
+        let found = causes(&(pages, vec![timeline]), 0, 90, 93);
         assert_eq!(found, [(90, 91, Latency), (91, 92, Transfer), (92, 93, Latency)]);
     }
 
     #[test]
-    fn beginning_a_wait_clears_the_timeline_except_for_the_current_activity() {
-        let mut timeline = Timeline::default();
-        timeline.begin_wait(Time(0));
-        for t in 0..10 {
-            timeline.push(Time(t), Doing(if t % 2 == 0 { Latency } else { Transfer }));
+    fn beginning_a_wait_keeps_the_current_activity() {
+        let (mut pages, mut timeline) = (Pages::default(), Timeline::default());
+        timeline.begin_wait(&mut pages, Time(0));
+        for t in 0..30 {
+            let activity = Doing(if t % 2 == 0 { Latency } else { Transfer });
+            timeline.push(&mut pages, Time(t), activity);
         }
-        timeline.begin_wait(Time(11));
-        timeline.push(Time(14), Doing(Decode));
-        let Timeline::Entries(entries) = &timeline else { panic!("not summed up") };
-        assert_eq!(entries.len(), 2);
-        assert_eq!(causes(&[timeline], 0, 11, 16), [(11, 14, Transfer), (14, 16, Decode)]);
+        timeline.begin_wait(&mut pages, Time(31));
+        timeline.push(&mut pages, Time(34), Doing(Decode));
+        assert!(timeline.before(&pages, Time(40)).count() < 10, "the others are forgotten");
+        let found = causes(&(pages, vec![timeline]), 0, 31, 36);
+        assert_eq!(found, [(31, 34, Transfer), (34, 36, Decode)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
 
 use forebay_engine::Time;
-use forebay_metrics::{Activity, NOBODY, Segment};
+use forebay_metrics::{Activity, NOBODY, Pages, Segment};
 
 use super::loader_run::{LoaderRun, Waiter};
 use super::prefetch::Reader;
@@ -28,6 +28,8 @@ pub(crate) struct Loaders {
     /// Operations of each stage of a job; the copies of the job share them.
     pub(crate) works: IdVec<WorkId, Work>,
     pub(crate) workers: IdVec<WorkerId, Worker>,
+    /// The memory of the workers' timelines.
+    pub(crate) pages: Pages,
     /// For each worker, its position in a data set of shards.
     pub(crate) shards: IdVec<WorkerId, ShardCursor>,
     /// For each worker, the core-seconds of its computation in progress [s], unless its cores do it in a fixed time.
@@ -131,7 +133,9 @@ impl Loaders {
         if loader.waiters.is_empty() && loader.waiters.tells {
             // If workers drop old timeline entries now, the timelines stay short and their memory stays near the core.
             let workers = loader.stages.workers;
-            self.workers[workers].iter_mut().for_each(|worker| worker.timeline.begin_wait(env.now));
+            for worker in &mut self.workers[workers] {
+                worker.timeline.begin_wait(&mut self.pages, env.now);
+            }
         }
         loader.waiters.add(Waiter { device: d, since: env.now });
         self.begin_epoch_if_over(env, l);
@@ -353,7 +357,7 @@ impl Loaders {
         until: Time,
         causes: &mut Vec<Segment>,
     ) {
-        let timeline = |w| &self.workers[WorkerId::new(w)].timeline;
-        self.loaders[l].first_batches.blame(timeline, w.number(), since, until, causes);
+        let timelines = (&self.pages, |w| &self.workers[WorkerId::new(w)].timeline);
+        self.loaders[l].first_batches.blame(timelines, w.number(), since, until, causes);
     }
 }

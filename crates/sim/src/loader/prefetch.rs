@@ -83,7 +83,7 @@ impl Loaders {
     fn fetch_beside(&self, w: WorkerId) {
         let worker = &self.workers[w];
         prefetch(&self.stages[worker.stage]);
-        worker.timeline.prefetch();
+        worker.timeline.prefetch(&self.pages);
     }
 
     /// Fetches the station of worker `w` into the CPU cache; the worker's stage is there already.

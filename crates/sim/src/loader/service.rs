@@ -288,12 +288,12 @@ impl Loaders {
     /// Splits the recorded wait of worker `w`: the last `seconds` before `now` were transfer, the time before them latency.
     fn split_latency(&mut self, now: Time, w: WorkerId, seconds: f64) {
         let worker = &mut self.workers[w];
-        let Some(since) = worker.timeline.last_start() else {
+        let Some(since) = worker.timeline.last_start(&self.pages) else {
             return broken("a worker that waits for a disk has begun an activity");
         };
         let then = Time(now.0.saturating_sub(Span::from_seconds(seconds).0));
         if then > since {
-            worker.timeline.split(Cause::Latency, then, Cause::Transfer);
+            worker.timeline.split(&mut self.pages, Cause::Latency, then, Cause::Transfer);
         }
     }
 

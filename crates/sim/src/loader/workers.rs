@@ -298,7 +298,7 @@ impl Loaders {
         let quota = self.stages[worker.stage].quota;
         let cause = worker.phase.on_core();
         let work = forebay_engine::Span::from_seconds(self.work[w]);
-        let Some(since) = worker.timeline.last_start() else {
+        let Some(since) = worker.timeline.last_start(&self.pages) else {
             return broken("a worker that computes has begun an activity");
         };
         let took = now.since(since);
@@ -306,9 +306,9 @@ impl Loaders {
             let then = since + forebay_engine::Span(took.0 - work.0);
             if let Some(quota) = quota {
                 let resumed = (since + env.buckets[quota].closed(since, now)).min(then);
-                worker.timeline.split(Cause::Throttled, resumed, Cause::CpuWait);
+                worker.timeline.split(&mut self.pages, Cause::Throttled, resumed, Cause::CpuWait);
             }
-            worker.timeline.split(Cause::CpuWait, then, cause);
+            worker.timeline.split(&mut self.pages, Cause::CpuWait, then, cause);
         }
     }
 
@@ -345,7 +345,7 @@ impl Loaders {
         if env.recorder.is_some() {
             self.trace_worker(env, w, activity);
         }
-        if !self.workers[w].timeline.try_push(env.now, activity) {
+        if !self.workers[w].timeline.try_push(&mut self.pages, env.now, activity) {
             self.forget(env.now, w, activity);
         }
         &mut self.workers[w]
@@ -358,8 +358,8 @@ impl Loaders {
         let worker = &mut self.workers[w];
         let oldest = self.loaders[worker.loader].waiters.get(0);
         let since = oldest.map_or(now, |waiter| waiter.since);
-        worker.timeline.forget_before(since);
-        worker.timeline.push(now, activity);
+        worker.timeline.forget_before(&mut self.pages, since);
+        worker.timeline.push(&mut self.pages, now, activity);
     }
 
     #[cold]
@@ -371,7 +371,7 @@ impl Loaders {
 
     /// Records in the timeline of worker `w` that worker `by` ended the idleness or blocking of `w`.
     pub(super) fn link(&mut self, w: WorkerId, by: WorkerId) {
-        self.workers[w].timeline.link(by.number());
+        self.workers[w].timeline.link(&mut self.pages, by.number());
     }
 }
 
