@@ -220,6 +220,25 @@ impl<E: Copy> RadixHeap<E> {
         place
     }
 
+    /// Adds the buckets that come next to the front, as long as there are few entries in it. `base` stays.
+    fn lengthen(&mut self, front: &mut Vec<(Key, E)>) {
+        while self.places != 0 {
+            let number = self.first_bucket();
+            let Bucket { least, len, .. } = self.buckets[number];
+            if front.len() + len as usize > SORTED {
+                return;
+            }
+            let place = self.empty_first_bucket(front);
+            self.until = self.end_of_digit((least >> 64) as u64, place);
+        }
+    }
+
+    /// Returns the first key after those with the same digit as `time` at `place`, and the same digits before it.
+    fn end_of_digit(&self, time: u64, place: u32) -> Key {
+        let digits = u128::from(time >> (place * BITS)) + 1;
+        (digits << (place * BITS)).checked_mul(1 << 64).unwrap_or(NO_KEY)
+    }
+
     /// Moves the entries that come first to the front, which is empty.
     fn refill(&mut self) {
         self.head = 0;
@@ -230,8 +249,8 @@ impl<E: Copy> RadixHeap<E> {
             let time = (front[0].0 >> 64) as u64;
             self.base = time >> (place * BITS) << (place * BITS);
             if place == 0 || front.len() <= SORTED {
-                let end = u128::from(self.base) + (1 << (place * BITS));
-                self.until = end.checked_mul(1 << 64).unwrap_or(NO_KEY);
+                self.until = self.end_of_digit(time, place);
+                self.lengthen(&mut front);
                 front.sort_unstable_by_key(|entry| entry.0);
                 self.front = front;
                 return;

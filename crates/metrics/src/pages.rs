@@ -10,6 +10,8 @@ use forebay_report::Cause;
 use super::timeline::{Activity, Entry, NOBODY};
 
 const NONE: u32 = u32::MAX;
+/// Number of pages after which a timeline looks for pages to forget.
+const FEW: u32 = 4;
 /// Number of places of a page.
 const PLACES: usize = 8;
 /// Time after the start of a page in which its entries begin [ps]: 1.1 s.
@@ -52,6 +54,8 @@ pub struct Entries {
     last: u32,
     /// Number of places in use on the last page.
     used: u32,
+    /// Number of pages since the mark.
+    since_mark: u32,
     /// The page that was the last one when pages were last forgotten, and its start: when no wait needs the time before it, all
     /// earlier pages can go.
     mark: u32,
@@ -60,7 +64,14 @@ pub struct Entries {
 
 impl Default for Entries {
     fn default() -> Entries {
-        Entries { first: NONE, last: NONE, used: 0, mark: NONE, mark_base: Time::ZERO }
+        Entries {
+            first: NONE,
+            last: NONE,
+            used: 0,
+            since_mark: 0,
+            mark: NONE,
+            mark_base: Time::ZERO,
+        }
     }
 }
 
@@ -127,6 +138,7 @@ impl Entries {
             (self.first, self.mark, self.mark_base) = (page, page, start);
         }
         (self.last, self.used) = (page, 0);
+        self.since_mark += 1;
         self.try_push(pages, start, activity);
     }
 
@@ -157,12 +169,18 @@ impl Entries {
         }
     }
 
+    /// Whether it may be time to [forget](Entries::forget_before) pages: from time to time, as a look at what waits takes its time.
+    pub(super) fn may_forget(&self) -> bool {
+        self.since_mark.is_multiple_of(FEW)
+    }
+
     /// Frees pages whose entries all ended before `since`, and moves the mark: at any time, about as much is kept as waits need, or twice
     /// as much.
     pub(super) fn forget_before(&mut self, pages: &mut Pages, since: Time) {
         if self.mark_base <= since && !self.is_empty() {
             self.forget_before_mark(pages);
             (self.mark, self.mark_base) = (self.last, pages.pages[self.last as usize].base);
+            self.since_mark = 0;
         }
     }
 

@@ -126,6 +126,11 @@ impl Timeline {
         }
     }
 
+    /// Whether it may be time to [forget](Timeline::forget_before) activities.
+    pub fn may_forget(&self) -> bool {
+        matches!(self, Timeline::Entries(entries) if entries.may_forget())
+    }
+
     /// Forgets activities that ended before `since`.
     #[cold]
     pub fn forget_before(&mut self, pages: &mut Pages, since: Time) {

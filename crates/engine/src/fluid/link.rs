@@ -9,7 +9,7 @@ mod level;
 
 use super::follow::Cohort;
 use super::{Capacity, LinkUse};
-use crate::{PS_PER_SECOND, Span, Time};
+use crate::{PS_PER_SECOND, Span, Time, prefetch};
 use level::{NO_HIGH, NO_LOW, Side};
 
 /// Relative difference up to which two levels count as equal, because it may come from rounding.
@@ -28,44 +28,48 @@ pub(super) struct Member {
     pub(super) high: bool,
 }
 
-/// A shared resource, and the groups that use it now.
+/// A shared resource, and the groups that use it now. The fields that starts and ends of flows need come first, in three cache
+/// lines.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub(super) struct Link {
-    capacity: Capacity,
+    pub(super) members: Vec<Member>,
     /// Capacity with the present number of flows [unit/ps].
     pub(super) limit: f64,
     /// The level to which the link limits its high members [1/ps]; infinite if it limits nobody. With one member, the
     /// level that the link alone allows it.
     pub(super) level: f64,
-    pub(super) members: Vec<Member>,
+    /// Number of times that `contended` has changed.
+    pub(super) turns: u64,
     pub(super) clock: u32,
     /// The link's own clock. While the link follows another link, `clock` is the clock of its cohort instead.
     pub(super) own_clock: u32,
-    /// The link that this link follows, and the number of the cohort there.
-    pub(super) leader: Option<(u32, u32)>,
-    /// Cohorts of the links that follow this link.
-    pub(super) cohorts: Vec<Cohort>,
+    /// Whether several members compete for a finite capacity.
+    pub(super) contended: bool,
+    pub(super) queued: bool,
+    low: Side,
+    high: Side,
+    edits: usize,
+    busy_since: Time,
+    busy: Span,
     /// Uses whose group has another contended link, to which a change of this link's level must be passed on.
     pub(super) coupled: Vec<u32>,
     /// Uses whose group is limited equally by this link and elsewhere, up to rounding.
     pub(super) tied: Vec<u32>,
-    /// Whether several members compete for a finite capacity.
-    pub(super) contended: bool,
-    /// Number of times that `contended` has changed.
-    pub(super) turns: u64,
-    pub(super) queued: bool,
+    /// The link that this link follows, and the number of the cohort there.
+    pub(super) leader: Option<(u32, u32)>,
+    /// Cohorts of the links that follow this link.
+    pub(super) cohorts: Vec<Cohort>,
+    capacity: Capacity,
     /// Number of the last call of `settle` that computed the link's level, and how many times it did so.
     visits: (u64, u32),
     /// Number of active flows; kept up to date only if the capacity depends on it.
     flows: u64,
-    low: Side,
-    high: Side,
-    edits: usize,
     /// All groups whose route has the link, each with the capacity that it uses per unit of work.
     pub(super) users: Vec<(u32, f64)>,
-    busy: Span,
-    busy_since: Time,
 }
+
+const _: () = assert!(std::mem::offset_of!(Link, low) == 64, "the first cache line is full");
 
 impl Link {
     pub(super) fn new(capacity: Capacity, clock: u32) -> Link {
@@ -94,6 +98,14 @@ impl Link {
         };
         link.refresh_limit();
         link
+    }
+
+    /// Prefetches what the link's first flow, and the end of its last one, need.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch(self);
+        prefetch(&self.low);
+        prefetch(&self.coupled);
     }
 
     pub(super) fn set_capacity(&mut self, capacity: Capacity, flows: u64) {

@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::group::Group;
+use super::link::Link;
 use super::{GroupId, Network};
 use crate::prefetch;
 
@@ -32,6 +33,7 @@ impl Group {
     fn prefetch(&self) {
         prefetch(self);
         prefetch(&self.path);
+        prefetch(&self.ceiling);
     }
 
     /// Prefetches both ends of the group's heap of flows; the group itself must have been prefetched before.
@@ -41,6 +43,17 @@ impl Group {
             prefetch(first);
             prefetch(last);
         }
+    }
+}
+
+impl<T: Copy> Core<T> {
+    /// Returns the links of a group's route.
+    #[inline]
+    fn links_of(&self, group: GroupId) -> impl Iterator<Item = &Link> {
+        let uses = self.groups[group.index()].uses.clone();
+        self.uses[uses.start as usize..uses.end as usize]
+            .iter()
+            .map(|u| &self.links[u.link as usize])
     }
 }
 
@@ -58,9 +71,26 @@ impl<T: Copy> Network<T> {
         self.core.groups[group.index()].prefetch();
     }
 
-    /// Prefetches the flows of a group in which a flow will start at once; to be called after `prefetch`.
+    /// Prefetches the links of a group in which a flow will start soon; to be called some time after `prefetch`.
+    #[inline]
+    pub fn prefetch_links(&self, group: GroupId) {
+        if self.core.groups[group.index()].active == 0 {
+            self.core.links_of(group).for_each(Link::prefetch);
+        }
+    }
+
+    /// Prefetches the flows of a group in which a flow will start at once, or what its first flow needs; to be called some time
+    /// after `prefetch_links`.
     #[inline]
     pub fn prefetch_flows(&self, group: GroupId) {
-        self.core.groups[group.index()].prefetch_flows();
+        let g = &self.core.groups[group.index()];
+        if g.active > 0 {
+            return g.prefetch_flows();
+        }
+        for link in self.core.links_of(group) {
+            let clock = &self.core.clocks[link.clock as usize];
+            prefetch(clock);
+            prefetch(&clock.entries);
+        }
     }
 }

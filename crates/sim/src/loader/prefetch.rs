@@ -1,6 +1,7 @@
 //! Prefetches from memory what the next events will need while the current one is handled, since the state of hundreds of jobs
 //! fits in no cache near the core. Prefetching changes nothing that is simulated.
 
+use forebay_engine::fluid::GroupId;
 use forebay_engine::prefetch;
 
 use super::loader_run::LoaderRun;
@@ -8,16 +9,15 @@ use super::loaders::Loaders;
 use super::stages::StageRun;
 use crate::env::{ActivityId, Env, Event};
 use crate::ids::{IdVec, LoaderId, StageId, StationId, WorkerId};
+use crate::storage::First;
 
 /// Minimum number of workers whose state does not fit the CPU's caches.
 const MANY: usize = 4096;
 
-/// Returns the worker that an event is about, if it is about one.
+/// Returns the worker that an event is about, if the worker has not been active for some time.
 fn worker_of(event: Option<Event>) -> Option<WorkerId> {
     match event? {
-        Event::Computed(w)
-        | Event::Opened(ActivityId::Worker(w))
-        | Event::Waited(ActivityId::Worker(w)) => Some(w),
+        Event::Computed(w) | Event::Waited(ActivityId::Worker(w)) => Some(w),
         _ => None,
     }
 }
@@ -31,14 +31,14 @@ impl Loaders {
         }
     }
 
-    /// Prefetches state for the next four events of the calendar. For the fourth event it is the worker; for the third, the
-    /// worker's stage, timeline and loader; for the second, the station, the route and the next sample size; for the first, the
-    /// flows on the route.
+    /// Prefetches state for events that follow the present one in its lane, or outside of lanes: first the worker, then the
+    /// worker's stage, timeline and loader; then the station, the route and the next sample size; then what starts of flows on the
+    /// route need, in two steps.
     pub(crate) fn fetch_for_events(&self, env: &Env) {
-        if let Some(w) = worker_of(env.calendar.peek_event(10)) {
+        if let Some(w) = worker_of(env.calendar.peek_event(8)) {
             self.fetch_worker(w);
         }
-        if let Some(w) = worker_of(env.calendar.peek_event(5)) {
+        if let Some(w) = worker_of(env.calendar.peek_event(4)) {
             self.fetch_beside(w);
             self.loaders[self.workers[w].loader].prefetch();
         }
@@ -51,11 +51,21 @@ impl Loaders {
             let turn = loader.place.in_job(loader.progress.started);
             self.storages.sizes[loader.source.dataset].prefetch(loader.place.owner(), turn);
         }
-        if let Some(w) = worker_of(env.calendar.peek_event(0))
-            && let Some(group) = self.loaders[self.workers[w].loader].mount.group
-        {
+        if let Some(group) = self.starts_flow(env.calendar.peek_event(1)) {
+            env.network.prefetch_links(group);
+        }
+        if let Some(group) = self.starts_flow(env.calendar.peek_event(0)) {
             env.network.prefetch_flows(group);
         }
+    }
+
+    /// Returns the group in which an event is likely to start a flow; `None` if it is not.
+    #[inline]
+    fn starts_flow(&self, event: Option<Event>) -> Option<GroupId> {
+        let loader = &self.loaders[self.workers[worker_of(event)?].loader];
+        let waits = matches!(event, Some(Event::Computed(_)))
+            && matches!(loader.features.plain, Some(First::Operation | First::Latency));
+        loader.mount.group.filter(|_| !waits)
     }
 
     /// Prefetches the state that will be needed at the second of the next two flow completions.
@@ -75,7 +85,7 @@ impl Loaders {
     #[inline]
     fn fetch_worker(&self, w: WorkerId) {
         prefetch(&self.workers[w]);
-        prefetch(&self.workers[w].request);
+        prefetch(&self.workers[w].sample);
     }
 
     /// Prefetches the stage and the timeline of worker `w`, which itself was prefetched before.

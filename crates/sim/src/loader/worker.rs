@@ -37,6 +37,7 @@ pub(crate) struct Worker {
 }
 
 const _: () = assert!(size_of::<Worker>() == 192, "three cache lines");
+const _: () = assert!(std::mem::offset_of!(Worker, sample) == 64, "the second one begins here");
 
 impl Worker {
     /// Begins a new item.

@@ -356,9 +356,11 @@ impl Loaders {
     #[cold]
     fn forget(&mut self, now: Time, w: WorkerId, activity: Activity) {
         let worker = &mut self.workers[w];
-        let oldest = self.loaders[worker.loader].waiters.get(0);
-        let since = oldest.map_or(now, |waiter| waiter.since);
-        worker.timeline.forget_before(&mut self.pages, since);
+        if worker.timeline.may_forget() {
+            let oldest = self.loaders[worker.loader].waiters.get(0);
+            let since = oldest.map_or(now, |waiter| waiter.since);
+            worker.timeline.forget_before(&mut self.pages, since);
+        }
         worker.timeline.push(&mut self.pages, now, activity);
     }
 
