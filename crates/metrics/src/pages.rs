@@ -11,7 +11,7 @@ use super::timeline::{Activity, Entry, NOBODY};
 
 const NONE: u32 = u32::MAX;
 /// Number of pages after which a timeline looks for pages to forget.
-const FEW: u32 = 4;
+const FEW: u32 = 8;
 /// Number of places of a page.
 const PLACES: usize = 8;
 /// Time after the start of a page in which its entries begin [ps]: 1.1 s.
@@ -86,8 +86,10 @@ impl Pages {
         let next = std::mem::replace(&mut self.pages[last as usize], page).earlier;
         if first != last {
             self.free.push((first, next));
-            // The next page to be taken has not been used for some time.
-            prefetch(&self.pages[next as usize]);
+        }
+        // The next page to be taken has not been used for some time.
+        if let Some((_, next)) = self.free.last() {
+            prefetch(&self.pages[*next as usize]);
         }
         last
     }

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use forebay_metrics::Segment;
 
+use super::past_waits::PastWaits;
+
 /// Number of steps on a batch after which each interval between batches is over, so that the next step needs a new batch.
 const NEEDS_BATCH: u64 = u64::MAX / 2;
 
@@ -20,9 +22,8 @@ pub(crate) struct DeviceInput {
     ahead: Vec<Ahead>,
     /// The host that takes batches ahead for the device; `None` if batches are taken when their step begins.
     host: Option<Box<Host>>,
-    /// Recent waits of the device for input, each with its step, in order of time. They explain the stalls of other devices
-    /// that waited for this one.
-    waits: Vec<(u64, Segment)>,
+    /// Recent waits of the device for input. They explain the stalls of other devices that waited for this one.
+    waits: PastWaits,
 }
 
 /// A batch taken for a step that a checkpoint begun now would not contain.
@@ -94,17 +95,17 @@ impl DeviceInput {
 
     /// Records a wait of the device for input in `step`.
     pub(crate) fn note_wait(&mut self, step: u64, wait: Segment) {
-        self.waits.push((step, wait));
+        self.waits.add(step, wait);
     }
 
     /// Forgets the waits that explain no stall any more; those that explain one satisfy `explains`.
     pub(crate) fn forget_waits(&mut self, explains: impl Fn(u64, &Segment) -> bool) {
-        self.waits.retain(|(step, wait)| explains(*step, wait));
+        self.waits.retain(explains);
     }
 
     /// Returns the recent waits of the device for input, each with its step, in order of time.
-    pub(crate) fn waits(&self) -> &[(u64, Segment)] {
-        &self.waits
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (u64, Segment)> {
+        self.waits.iter()
     }
 
     /// Forgets the current batch, batches taken ahead and waits, because the device's job copy has failed.
@@ -112,7 +113,7 @@ impl DeviceInput {
         self.holds_input = false;
         (self.missing, self.on_batch) = (0, NEEDS_BATCH);
         self.ahead.clear();
-        self.waits.clear();
+        self.waits = PastWaits::default();
     }
 
     /// Returns whether a host takes batches ahead for the device.

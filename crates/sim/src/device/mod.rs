@@ -4,6 +4,7 @@ mod account;
 mod devices;
 mod gpu;
 mod input;
+mod past_waits;
 mod trainer;
 
 use forebay_engine::Time;

@@ -188,8 +188,8 @@ impl Causes<'_> {
         pieces: &mut Vec<Segment>,
     ) {
         let mut at = from;
-        let waits = self.of.devices[peer].input.waits().iter();
-        let waits = waits.filter_map(|(_, wait)| clip(wait, from, to));
+        let waits = self.of.devices[peer].input.waits();
+        let waits = waits.filter_map(|(_, wait)| clip(&wait, from, to));
         let last = Segment { start: to, end: to, cause: StallCause::peer(Cause::Compute) };
         for wait in waits.chain([last]) {
             let middle = began.clamp(at, wait.start.max(at));
@@ -209,7 +209,7 @@ impl Causes<'_> {
         let step = self.of.devices[d].step();
         let mut at = from;
         for (of, wait) in self.of.devices[self.chain_of(d)].input.waits() {
-            let Some(wait) = clip(wait, from, to).filter(|_| *of <= step) else { continue };
+            let Some(wait) = clip(&wait, from, to).filter(|_| of <= step) else { continue };
             pieces.push(own(Cause::Bubble, (at, wait.start)));
             pieces.push(own(wait.cause.cause, (wait.start, wait.end)));
             at = wait.end;

@@ -89,15 +89,14 @@ impl Model for World<'_> {
 
     #[inline]
     fn pending(&mut self) -> Option<Time> {
-        let next = self.env.network.next();
-        if self.jobs.loaders.is_far {
-            self.jobs.loaders.fetch_for_flows(&self.env);
-        }
-        next
+        self.env.network.next()
     }
 
     fn advance(&mut self, now: Time) {
         self.env.now = now;
+        if self.jobs.loaders.is_far {
+            self.jobs.loaders.fetch_for_flows(&self.env);
+        }
         let mut more = true;
         while more && let Some(finished) = self.env.network.finish(now) {
             self.env.flows += finished.count as u64;
