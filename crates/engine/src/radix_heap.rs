@@ -151,6 +151,9 @@ impl<E: Copy> RadixHeap<E> {
         let event = self.front.get(self.head)?.1;
         self.head += 1;
         self.len -= 1;
+        if self.front.len() - self.head == SORTED / 4 {
+            self.lengthen();
+        }
         Some(event)
     }
 
@@ -188,9 +191,7 @@ impl<E: Copy> RadixHeap<E> {
     /// Puts an entry among those at the front.
     #[inline]
     fn insert(&mut self, key: Key, event: E) {
-        if self.head >= 2 * SORTED {
-            self.front.drain(..std::mem::take(&mut self.head));
-        }
+        self.forget_left();
         let at = self.head + self.front[self.head..].partition_point(|entry| entry.0 < key);
         if at < self.front.len() && self.front.len() - self.head >= 2 * SORTED {
             self.shorten();
@@ -220,16 +221,28 @@ impl<E: Copy> RadixHeap<E> {
         place
     }
 
-    /// Adds the buckets that come next to the front, as long as there are few entries in it. `base` stays.
-    fn lengthen(&mut self, front: &mut Vec<(Key, E)>) {
+    /// Adds the buckets that come next to the front, as long as there are few entries in it, so that the events after the next one
+    /// are known. `base` stays: events before these buckets may yet be scheduled.
+    fn lengthen(&mut self) {
+        self.forget_left();
+        let mut front = std::mem::take(&mut self.front);
         while self.places != 0 {
-            let number = self.first_bucket();
-            let Bucket { least, len, .. } = self.buckets[number];
-            if front.len() + len as usize > SORTED {
-                return;
+            let Bucket { least, len, .. } = self.buckets[self.first_bucket()];
+            let sorted = front.len();
+            if sorted - self.head + len as usize > SORTED {
+                break;
             }
-            let place = self.empty_first_bucket(front);
+            let place = self.empty_first_bucket(&mut front);
             self.until = self.end_of_digit((least >> 64) as u64, place);
+            front[sorted..].sort_unstable_by_key(|entry| entry.0);
+        }
+        self.front = front;
+    }
+
+    /// Frees the places of entries that have left the front, once they are many.
+    fn forget_left(&mut self) {
+        if self.head >= 2 * SORTED {
+            self.front.drain(..std::mem::take(&mut self.head));
         }
     }
 
@@ -250,10 +263,9 @@ impl<E: Copy> RadixHeap<E> {
             self.base = time >> (place * BITS) << (place * BITS);
             if place == 0 || front.len() <= SORTED {
                 self.until = self.end_of_digit(time, place);
-                self.lengthen(&mut front);
                 front.sort_unstable_by_key(|entry| entry.0);
                 self.front = front;
-                return;
+                return self.lengthen();
             }
             front.drain(..).for_each(|(key, event)| self.file(key, event));
             self.front = front;
