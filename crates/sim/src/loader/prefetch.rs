@@ -34,7 +34,11 @@ impl Loaders {
     /// Prefetches state for events that follow the present one in its lane, or outside of lanes: first the worker, then the
     /// worker's stage, timeline and loader; then the station, the route and the next sample size; then what starts of flows on the
     /// route need, in two steps.
-    pub(crate) fn fetch_for_events(&self, env: &Env) {
+    pub(crate) fn fetch_for_events(&self, env: &Env, present: Event) {
+        // A lane holds events of one kind.
+        if worker_of(Some(present)).is_none() {
+            return;
+        }
         if let Some(w) = worker_of(env.calendar.peek_event(8)) {
             self.fetch_worker(w);
         }
@@ -63,9 +67,8 @@ impl Loaders {
     #[inline]
     fn starts_flow(&self, event: Option<Event>) -> Option<GroupId> {
         let loader = &self.loaders[self.workers[worker_of(event)?].loader];
-        let waits = matches!(event, Some(Event::Computed(_)))
-            && matches!(loader.features.plain, Some(First::Operation | First::Latency));
-        loader.mount.group.filter(|_| !waits)
+        let reads = matches!(event, Some(Event::Waited(_))) || loader.reads_at_once();
+        loader.mount.group.filter(|_| reads)
     }
 
     /// Prefetches the state that will be needed at the second of the next two flow completions.
@@ -131,6 +134,12 @@ fn readers(
 }
 
 impl LoaderRun {
+    /// Returns whether the bytes of a read may begin to flow when the read begins.
+    #[inline]
+    pub(super) fn reads_at_once(&self) -> bool {
+        !matches!(self.features.plain, Some(First::Operation | First::Latency))
+    }
+
     /// Prefetches the fields of the loader that every sample needs.
     #[inline]
     fn prefetch(&self) {

@@ -224,7 +224,9 @@ impl Loaders {
     #[inline]
     pub(crate) fn end_computation(&mut self, env: &mut Env, w: WorkerId) {
         let Worker { stage, loader, phase, .. } = self.workers[w];
-        if let Some(group) = self.loaders[loader].mount.group {
+        if let Some(group) = self.loaders[loader].mount.group
+            && self.loaders[loader].reads_at_once()
+        {
             // Most workers go on with a read.
             env.network.prefetch(group);
         }

@@ -134,7 +134,7 @@ impl Model for World<'_> {
 
     fn handle(&mut self, now: Time, event: Event) {
         if self.jobs.loaders.is_far {
-            self.jobs.loaders.fetch_for_events(&self.env);
+            self.jobs.loaders.fetch_for_events(&self.env, event);
         }
         self.env.now = now;
         match event {
