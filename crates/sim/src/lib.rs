@@ -45,8 +45,8 @@
 //!   polling, tuned numbers of workers), `lineage` (which samples were trained on), `restart` (positions that checkpoints save, and
 //!   restarts from them), `outcome`, `prefetch` (from the host's memory),
 //! - `device`: `devices` (the owner), `account` (what a device does, and the only way in which its time is charged), `gpu` (GPUs that
-//!   several devices and loaders share), `input` (a device's batches, and the host that takes them ahead), `trainer` (work on the
-//!   nodes' cores),
+//!   several devices and loaders share), `input` (a device's batches, and the host that takes them ahead), `past_waits` (its waits,
+//!   which may explain stalls of others), `trainer` (work on the nodes' cores),
 //! - `storage`: contents of storages, and models of their service: `mount` (a storage as a node sees it, and its routes), `source`
 //!   (reading orders), `caches` (page caches, tiers, decoded samples), `limiter` (request rates), `bucket` (bursts of bytes), `table`
 //!   (measured throughput), `disk_head` (seeks), `turns` (service in order of arrival, or of clients in turn), `sizes` (of samples); and two owners of
