@@ -153,8 +153,14 @@ impl<'a> Question<'a> {
         let scenario = part.map_or_else(|| scenario.clone(), |part| self.shaped(&scenario, part));
         let most_events = Some(MOST_TIMES.saturating_mul(self.outcome.events));
         let until = part.map(|_| self.job);
-        let options =
-            sim::Options { trace: false, progress: None, most_events, until, ..*self.options };
+        let options = sim::Options {
+            trace: false,
+            progress: None,
+            most_events,
+            until,
+            largest_sample_only: true,
+            ..*self.options
+        };
         let outcome = sim::run(&scenario, 0, &options).whole().ok()?;
         self.answer(&scenario, outcome)
     }

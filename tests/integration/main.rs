@@ -105,6 +105,7 @@ mod report_text;
 mod restarts;
 mod root;
 mod runs;
+mod sampled_nodes;
 mod samplers;
 mod scaling;
 mod scenarios;

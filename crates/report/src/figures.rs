@@ -4,6 +4,7 @@ mod queue;
 mod stalls;
 mod sync;
 
+use super::sampling::SampledReport;
 use super::{
     CostReport, DeviceMemoryReport, JobCost, LearnersReport, ParallelReport, Resource, RestsOn,
     Tuned, Verdict, World,
@@ -34,6 +35,9 @@ pub struct Report {
     pub version: String,
     /// Number of replications that the figures average over.
     pub replications: usize,
+    /// The sample of nodes that was simulated for all; present only if `fidelity.nodes` asked for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<SampledReport>,
     /// Results of each job of the scenario, all of its copies together.
     pub jobs: Vec<JobReport>,
     /// Every shared resource of finite capacity.

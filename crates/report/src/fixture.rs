@@ -87,6 +87,7 @@ pub(super) fn scenario() -> Scenario {
     };
     Scenario {
         name: "by hand".into(),
+        sampled_nodes: None,
         run: Run { stop: Stop::Steps(40), warm_up: WarmUp::Off, replications: 1, seed: 3 },
         cluster: Cluster {
             nodes: 2,

@@ -44,8 +44,28 @@ pub struct Outcome {
     pub energy: Option<EnergyOutcome>,
     /// Timeline; `None` if it was not asked for.
     pub trace: Option<Trace>,
+    /// What samples of the nodes gave; `None` if all nodes were simulated.
+    pub sampled: Option<SampledOutcome>,
     /// Why the run ended before its jobs were done; `None` if all jobs finished, and always in runs for a duration.
     pub unfinished: Option<Unfinished>,
+}
+
+/// What samples of the nodes gave, of a run that simulates a sample for all.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SampledOutcome {
+    /// Number of nodes for which they stand.
+    pub of: u32,
+    /// The samples, the largest of which gave the outcome first.
+    pub samples: Vec<SampleOfNodes>,
+}
+
+/// What a sample of nodes gave.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SampleOfNodes {
+    /// Number of nodes.
+    pub nodes: u32,
+    /// For each job, the mean step time [s] and the share of the time in which devices wait; `None` if no step is complete.
+    pub jobs: Vec<Option<[f64; 2]>>,
 }
 
 /// Electrical energy that all nodes used, from the start to the end of the run.

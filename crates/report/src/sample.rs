@@ -4,6 +4,7 @@ use super::figures::{Figure, JobFigures, StallReport};
 use super::measured::Measured;
 use super::periods::are_even;
 use super::rare::Rare;
+use super::sampling::SamplingError;
 use super::window::{Window, ratio, share};
 use super::{Cause, JobOutcome, StallCause};
 use forebay_engine::stats::{
@@ -41,6 +42,8 @@ pub(super) struct Sample {
     durations: Vec<f64>,
     /// Whether figures have no intervals, because there are too few steps for any.
     without_intervals: bool,
+    /// How far figures may be from those of all nodes, if a sample of nodes was simulated.
+    sampling: SamplingError,
 }
 
 /// A job copy and the range of its steps from which figures are computed.
@@ -118,7 +121,22 @@ impl Sample {
         let windows = stretches.iter().map(whole).collect();
         let edges: Vec<f64> = stretches.iter().flatten().map(|of| of.edges).collect();
         let edges = mean(&edges).unwrap_or(0.0);
-        Sample { windows, batches, phases, edges, rare, durations, without_intervals: false }
+        let sampling = SamplingError::default();
+        Sample {
+            windows,
+            batches,
+            phases,
+            edges,
+            rare,
+            durations,
+            without_intervals: false,
+            sampling,
+        }
+    }
+
+    /// Returns the sample with the error of sampling nodes in its intervals.
+    pub(super) fn of_nodes(self, sampling: SamplingError) -> Sample {
+        Sample { sampling, ..self }
     }
 
     /// Returns the sample with intervals turned off: its figures have none.
@@ -171,6 +189,11 @@ impl Sample {
             _ => t_interval(&values)
                 .map(|[low, high]| self.with_common_error(relative_to(mean, (high - low) / 2.0))),
         };
+        let of_nodes = match kind.is_share() {
+            true => relative_to(mean, self.sampling.share),
+            false => self.sampling.time,
+        };
+        let relative = relative.map(|half| half.hypot(of_nodes));
         let found = relative.and_then(|half| kind.around(mean, half + self.edges));
         let ci95 = match (found, &self.rare) {
             (found, Some(rare)) if rare.needs_widening(self.windows.len()) => {

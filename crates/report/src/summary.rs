@@ -16,6 +16,7 @@ use super::parallel::parallel;
 use super::queue::{queue, series};
 use super::recovery::recovery;
 use super::sample::{Sample, Stretch, over_replications};
+use super::sampling::{sampled, sampling_error};
 use super::schedule;
 use super::staging::{staging, tier_shares};
 use super::sync::sync;
@@ -34,6 +35,8 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
     let resources = resources(outcomes);
     let mut warnings = warnings(scenario, outcomes);
     warnings.extend(jobs.iter().filter_map(no_interval));
+    let sampled = sampled(outcomes, scenario.jobs.len());
+    warnings.extend(sampled.as_ref().and_then(|of| of.warning(&jobs)));
     let makespan = over_replications(&outcomes.iter().map(|o| o.makespan).collect::<Vec<_>>());
     let energy = energy(outcomes);
     let costings = costings(scenario, outcomes, &jobs);
@@ -49,6 +52,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         seed: scenario.run.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         replications: outcomes.len(),
+        sampled,
         bottleneck: bottleneck(scenario, &jobs, &resources),
         verdict: None,
         rests_on: None,
@@ -104,19 +108,20 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     let copies: Vec<Vec<&JobOutcome>> = outcomes.iter().map(|o| copies_of(o, job)).collect();
     let measured = measured(scenario, outcomes, job);
     let nature = nature(scenario, described);
+    let sampling = sampling_error(outcomes, job).unwrap_or_default();
     let stretches = |of: &dyn Fn(&JobOutcome, &Measured) -> (usize, usize)| {
         let mut all: Vec<Vec<Stretch>> = Vec::new();
         for copies in &measured {
             let each = copies.iter().map(|(copy, measured)| (*copy, of(copy, measured)));
             all.push(each.map(|(copy, (from, to))| Stretch::new(copy, from.min(to)..to)).collect());
         }
-        Sample::new(&all, nature)
+        Sample::new(&all, nature).of_nodes(sampling)
     };
     let mut whole: Vec<Vec<Stretch>> = Vec::new();
     for copies in &measured {
         whole.push(copies.iter().map(|(copy, of)| Stretch::measured(copy, of)).collect());
     }
-    let behind = Sample::new(&whole, nature);
+    let behind = Sample::new(&whole, nature).of_nodes(sampling);
     let mut length = length(&measured, (described, &Rule::of_job(scenario, job)), &behind);
     let scheduled = schedule::no_interval(scenario, job, &measured);
     let by_chance = scheduled.is_none();

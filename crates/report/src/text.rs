@@ -248,13 +248,14 @@ fn unseen(job: &JobReport) -> impl Iterator<Item = String> + '_ {
 }
 
 fn provenance(report: &Report) -> String {
+    let sampled = report.sampled.as_ref().map_or_else(String::new, |of| of.sentence() + " ");
     let replications = if report.replications == 1 { "replication" } else { "replications" };
     let (what, events) = match report.world {
         World::Simulated => ("simulated", format!("{} events", count(report.events as f64))),
         World::Live => ("live on this machine", "done".to_owned()),
     };
     format!(
-        "{} {what} until the last step (makespan), {} {replications}, seed {}, {events} in {} (forebay {}).",
+        "{sampled}{} {what} until the last step (makespan), {} {replications}, seed {}, {events} in {} (forebay {}).",
         shown(report.makespan.mean, seconds),
         report.replications,
         report.seed,

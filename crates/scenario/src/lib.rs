@@ -27,6 +27,7 @@ mod document;
 mod dotted;
 mod emit;
 mod fault;
+mod fidelity;
 mod field;
 mod file;
 mod fitting;
@@ -50,6 +51,7 @@ mod reading;
 mod renamed;
 mod role;
 mod run;
+mod sampling;
 mod settings;
 pub mod storage;
 mod sweep;
@@ -91,6 +93,7 @@ pub use prices::{BoughtStorage, Priced, Prices, Purchase};
 pub use problem::{Problem, Problems, printable, printable_line};
 pub use reading::Reading;
 pub use role::{ROLE, Role, roles};
+pub use sampling::SampledNodes;
 pub use settings::schema;
 pub use storage::{
     Access, Burst, CacheUnit, Location, Queues, ReadCpu, RequestLimit, RequestPath, Service,
@@ -111,6 +114,8 @@ pub struct Scenario {
     pub name: String,
     /// Length, replications and seed of the run.
     pub run: Run,
+    /// Number of nodes that are simulated for all; `None` if all nodes are simulated.
+    pub sampled_nodes: Option<u32>,
     /// Nodes and their network.
     pub cluster: Cluster,
     /// Storages that data sets are read from.

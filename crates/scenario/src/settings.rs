@@ -8,6 +8,7 @@ use super::dataset::{self, DatasetSettings};
 use super::document::{Document, ROOT};
 use super::dotted::split_key;
 use super::fault::FaultSettings;
+use super::fidelity::FidelitySettings;
 use super::field::{Field, List, Named};
 use super::file::ScenarioFile;
 use super::idle;
@@ -48,6 +49,9 @@ pub(super) struct ScenarioSettings {
     /// Length, replications and seed of the run (default: one replication, until the throughput of every job is known to 0.5 %).
     #[schemars(extend("x-role" = Role::Output))]
     pub(super) run: Field<RunSettings>,
+    /// How much of the cluster a run simulates (default: all of it).
+    #[schemars(extend("x-role" = Role::Output))]
+    pub(super) fidelity: Field<FidelitySettings>,
     /// Nodes and their network.
     #[schemars(required)]
     #[schemars(extend("x-role" = Role::Identity))]
@@ -274,9 +278,10 @@ impl ScenarioSettings {
             None => None,
             Some((at, prices)) => Some(prices.resolve(check, at, bought)?),
         };
-        Some(Scenario {
+        let scenario = Scenario {
             name: self.name.get()?.clone(),
             run: run?,
+            sampled_nodes: None,
             prices,
             cluster,
             storage,
@@ -288,7 +293,10 @@ impl ScenarioSettings {
             remarks: Vec::new(),
             notes: Vec::new(),
             origins: Origins::default(),
-        })
+        };
+        let sampled_nodes =
+            self.fidelity.get().and_then(|fidelity| fidelity.nodes(check, &scenario));
+        Some(Scenario { sampled_nodes, ..scenario })
     }
 
     /// Returns the name of the layout in which jobs read data from `storage`: "records" if at least one of the data sets there

@@ -364,6 +364,7 @@ impl<'a> Base<'a> {
                 Some((_, most)) => most.min(MOST_TIMES * self.events_of_one().max(FEWEST_EVENTS)),
                 None => self.asked.max(self.options.least_events() / RUNS),
             }),
+            largest_sample_only: true,
             ..sim::Options::default()
         };
         let mut outcome = sim::run(scenario, replication, &options);

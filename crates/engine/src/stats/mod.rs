@@ -5,6 +5,7 @@ mod interval;
 mod log_histogram;
 mod quantile;
 mod rare;
+mod tail;
 mod warm_up;
 
 pub use batch_means::{
@@ -15,4 +16,5 @@ pub use interval::{mean, normal_quantile, sd, student_975, student_quantile, t_i
 pub use log_histogram::LogHistogram;
 pub use quantile::{quantile, weighted_quantile};
 pub use rare::rare_sum_interval;
+pub use tail::Tail;
 pub use warm_up::{Truncation, mser5};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use forebay_collective::Schedule;
 use forebay_engine::{Span, Time};
-use forebay_report::{ActivityName, ParallelOutcome};
+use forebay_report::{ActivityName, Cause, ParallelOutcome};
 use forebay_scenario::Members;
 
 use super::communicators::{Communicators, SyncTracks};
@@ -15,7 +15,7 @@ use super::own_links::OwnLinks;
 use super::plan::{Pace, Plan, Reduction};
 use super::progress::Progress;
 use super::sequence::{Planned, Ranks, Sequence};
-use crate::env::{ActivityId, Delay, Env, Event, Notice, broken};
+use crate::env::{ActivityId, Delay, Env, Event, Notice, Others, WaitForOthers, Waited, broken};
 use crate::ids::{CommunicatorId, DeviceId, JobId};
 
 /// A communicator and the progress of its ranks.
@@ -36,6 +36,10 @@ pub(crate) struct CommunicatorRun {
     pub(super) own: Option<OwnLinks>,
     /// Communicators that continue collectives of this one ([`Planned::then`]), each with a device that takes part in both.
     pub(super) then: Vec<(CommunicatorId, DeviceId)>,
+    /// The ranks that are not simulated, if there are any.
+    pub(crate) others: Option<Box<Others>>,
+    /// The wait for the last of all ranks, once all simulated ranks have started a collective.
+    wait: Option<WaitForOthers>,
     /// Tracks in the timeline, if one is recorded.
     pub(crate) tracks: Option<SyncTracks>,
 }
@@ -102,6 +106,8 @@ impl CommunicatorRun {
             sent: 0.0,
             own: None,
             then: Vec::new(),
+            others: None,
+            wait: None,
             tracks: None,
         };
         communicator.restart();
@@ -159,10 +165,12 @@ impl CommunicatorRun {
         self.progress.is_over()
     }
 
-    /// Returns when the last rank started collective number `over` of `step`, counted from 1, and on which device; `None`
+    /// Returns when the last simulated rank started collective number `over` of `step`, counted from 1, and on which device; `None`
     /// if not all have started it.
     pub(crate) fn started_last(&self, step: u64, over: u32) -> Option<(Time, DeviceId)> {
-        self.progress.started_last(self.sequence.round(step), over.checked_sub(1)?)
+        let last = self.progress.started_last(self.sequence.round(step), over.checked_sub(1)?)?;
+        let wait = self.wait.filter(|wait| wait.end() == last.0);
+        Some(wait.map_or(last, |wait| (wait.start(), last.1)))
     }
 
     /// Prepares for new steps, none of which has begun.
@@ -172,22 +180,44 @@ impl CommunicatorRun {
     }
 
     /// Cancels the current collective, so that the step can begin again.
-    pub(super) fn abort(&mut self) {
+    pub(super) fn abort(&mut self, now: Time) {
         self.exchange.abort();
+        self.others.iter_mut().for_each(|others| others.abort(now));
+        self.wait = None;
         self.restart();
     }
 
-    /// Counts that a rank on device `d` starts the collectives of `step` with these numbers; returns whether all ranks have now
-    /// started at least one of them.
+    /// Counts that a rank on device `d`, after what it has `waited` for, starts the collectives of `step` with these numbers; returns
+    /// whether all ranks have now started at least one of them. If ranks are not simulated, the last one of all starts them later.
     fn start(
         &mut self,
-        now: Time,
+        env: &Env,
         (step, numbers): (u64, std::ops::Range<u32>),
-        d: DeviceId,
+        (d, waited): (DeviceId, Waited),
     ) -> bool {
-        let round = self.sequence.round(step);
+        let (now, round) = (env.now, self.sequence.round(step));
         let all = (round, self.sequence.number(round));
-        self.progress.start(now, all, numbers, (d, self.ranks.starters))
+        let begun = self.progress.start(now, all, numbers.clone(), (d, self.ranks.starters));
+        let Some(others) = &mut self.others else { return begun };
+        for number in numbers {
+            others.arrive((round, number), (now, d), waited);
+            let Some(last) = self.progress.last_mut(round, number) else { continue };
+            if let Some(wait) = others.last((round, number), now, &env.streams) {
+                last.0 = wait.end();
+                self.wait = Some(wait);
+            }
+        }
+        begun
+    }
+
+    /// Lets the nodes of ranks that are not simulated set out for the next collectives at `now`.
+    pub(super) fn begin_step(&mut self, now: Time) {
+        self.others.iter_mut().for_each(|others| others.begin_step(now));
+    }
+
+    /// Returns the last wait for ranks that are not simulated, if there are any.
+    pub(crate) fn wait_for_others(&self) -> Option<WaitForOthers> {
+        self.wait
     }
 
     /// Begins a new step in which all ranks start all collectives at once.
@@ -270,16 +300,16 @@ impl CommunicatorRun {
 }
 
 impl Communicators {
-    /// Starts collectives on device `d` for a rank of communicator `c`, given by their step and their numbers in it; each one
-    /// begins when all ranks have started it.
+    /// Starts collectives on device `d`, after what it has waited for, for a rank of communicator `c`; they are given by their
+    /// step and their numbers in it. Each one begins when all ranks have started it.
     pub(crate) fn start(
         &mut self,
         env: &mut Env,
         c: CommunicatorId,
         of: (u64, std::ops::Range<u32>),
-        d: DeviceId,
+        d: (DeviceId, Waited),
     ) {
-        if self.all[c].start(env.now, of, d) {
+        if self.all[c].start(env, of, d) {
             self.trace_gradients(env, c);
             self.begin_next(env, c);
         }
@@ -370,7 +400,9 @@ impl Communicators {
         let then = std::mem::take(&mut self.all[c].then);
         for number in numbers {
             for (next, d) in &then {
-                self.start(env, *next, (step, *number..*number + 1), *d);
+                let of = (step, *number..*number + 1);
+                let waited = Waited { cause: Cause::Communication, until: env.now };
+                self.start(env, *next, of, (*d, waited));
             }
         }
         self.all[c].then = then;
@@ -385,6 +417,9 @@ impl Communicators {
         let continued = communicator.continued();
         communicator.end();
         let last = communicator.is_over();
+        if last {
+            communicator.begin_step(env.now);
+        }
         self.trace_collective(env, c);
         self.begin_next(env, c);
         if let Some((step, numbers)) = continued {

@@ -198,10 +198,15 @@ impl Communicators {
         self.messages.forget(j);
         self.settle_own_links(env, communicators);
         for c in communicators {
-            self.all[c].abort();
+            self.all[c].abort(env.now);
             self.trace_gradients(env, c);
             self.trace_collective(env, c);
         }
+    }
+
+    /// Lets the nodes of communicator `c` whose ranks are not simulated set out for the next collectives at `now`.
+    pub(crate) fn begin_step(&mut self, now: forebay_engine::Time, c: CommunicatorId) {
+        self.all[c].begin_step(now);
     }
 
     /// Returns `books` plus the bytes that the ranks of these communicators have sent.

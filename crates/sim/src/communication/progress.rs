@@ -147,6 +147,14 @@ impl Progress {
         self.of(round)?.last.get(CollectiveId::new(number)).copied()
     }
 
+    /// Returns the same, to change it.
+    pub(super) fn last_mut(&mut self, round: u64, number: u32) -> Option<&mut (Time, DeviceId)> {
+        let Others { before, later } = &mut *self.others;
+        let mut all = [&mut self.now, before].into_iter().chain(later);
+        let of = all.find(|of| of.place == round + 1)?;
+        of.last.get_mut(CollectiveId::new(number))
+    }
+
     /// Counts that a rank on device `d` starts the collectives `numbers` of `round`, in which there are `all` collectives;
     /// returns whether all `starters` ranks have now started at least one of them.
     #[inline]

@@ -1,9 +1,11 @@
 //! What all owners share and change: simulated time, calendar, network, stations, random streams and notices. Nothing here knows
 //! who uses it: activities and events are named by ids.
 
+mod arrival_law;
 mod bucket;
 mod event;
 mod fault;
+mod others;
 mod station;
 
 use std::collections::VecDeque;
@@ -18,6 +20,7 @@ use crate::ids::{IdVec, StationId, TokenBucketId};
 pub(crate) use bucket::TokenBucket;
 pub(crate) use event::{ActivityId, Delay, Event, Lanes, Notice};
 pub(crate) use fault::{DeviceGpu, FaultRun, Faults, GpuPlace};
+pub(crate) use others::{EpochsOfLoader, NodesOfJob, Others, WaitForOthers, Waited};
 pub use station::Station;
 pub(crate) use station::{Cores, Service, Waiting};
 

@@ -104,6 +104,8 @@ ids! {
     CheckpointId;
     /// A collective of a step, by its number in its communicator.
     CollectiveId;
+    /// A simulated node of a job copy, by its number among those that are simulated.
+    SimulatedNodeId;
     CommunicatorId;
     /// A stream that copies files to a node.
     CopyId;

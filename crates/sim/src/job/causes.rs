@@ -120,6 +120,13 @@ impl Causes<'_> {
                     at = asked.min(until);
                     self.of_rank(d, peer, (since, at), pieces);
                 }
+                let mut of = self.of.communicators_of(d, communicator).iter();
+                if let Some(wait) = of.find_map(|c| self.of.communicators[c].wait_for_others()) {
+                    for piece in wait.within(at, until) {
+                        at = piece.end;
+                        pieces.push(piece);
+                    }
+                }
             }
             _ => {}
         }
@@ -290,7 +297,10 @@ impl Causes<'_> {
         self.of_rank(d, slowest, (own_end, all), pieces);
         let alone = job.parts.devices.len() == stages as usize;
         let cause = if alone { Cause::Swap } else { Cause::Communication };
-        pieces.push(own(cause, (all, until)));
+        let wait = job.others.as_ref().and_then(|others| others.wait());
+        let there = wait.map_or(until, |wait| wait.start().clamp(all, until));
+        pieces.push(own(cause, (all, there)));
+        pieces.extend(wait.into_iter().flat_map(|wait| wait.within(there, until)));
     }
 
     /// Returns the time when the last device of a model copy of `stages` stages had done its work; `first` is its first stage.

@@ -10,6 +10,7 @@ use forebay_report::StallCause;
 use forebay_scenario::{BatchInterval, Goal};
 
 use super::learners::LearnersRun;
+use super::others::OthersOfJob;
 use super::program::{Programs, Spread};
 use super::tally::Tally;
 use crate::device::{CpuThreads, LaunchRun};
@@ -34,6 +35,8 @@ pub(crate) struct JobRun {
     pub(crate) spread: Spread,
     open: OpenSteps,
     tally: Tally,
+    /// The nodes of the job copy that are not simulated, if there are any.
+    pub(crate) others: Option<Box<OthersOfJob>>,
     finished: bool,
     pub(super) steps: Steps,
 }
@@ -124,7 +127,21 @@ impl JobRun {
         steps: Steps,
     ) -> JobRun {
         let (parts, open, finished) = (Parts::default(), OpenSteps::default(), false);
-        JobRun { job, copy, start, parts, plan, learners, spread, open, tally, finished, steps }
+        let others = None;
+        JobRun {
+            job,
+            copy,
+            start,
+            parts,
+            plan,
+            learners,
+            spread,
+            open,
+            tally,
+            others,
+            finished,
+            steps,
+        }
     }
 
     /// Returns when the job copy starts.

@@ -8,6 +8,7 @@ mod gradients;
 mod job_run;
 mod jobs;
 mod learners;
+mod others;
 mod outcome;
 mod program;
 mod recovery;
@@ -21,6 +22,7 @@ mod workflow;
 pub(crate) use job_run::{Batches, JobRun, Plan};
 pub(crate) use jobs::Jobs;
 pub(crate) use learners::LearnersRun;
+pub(crate) use others::OthersOfJob;
 pub(crate) use program::{
     CutExchange, Exchange, Exchanges, OfRoot, OfStage, Op, ParallelDevice, Piece, Program,
     Programs, Replica, Spread, Started, replica, stage_program,

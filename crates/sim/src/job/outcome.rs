@@ -61,6 +61,9 @@ impl Jobs {
         outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
         outcome.queue.ages = ages.iter().collect();
         outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));
+        if let Some(others) = &job.others {
+            others.include(&mut outcome);
+        }
         add_steps(&outcome.steps, outcome.start, &mut outcome.series);
         outcome
     }
@@ -99,10 +102,14 @@ impl Jobs {
     pub(crate) fn so_far(&self, job: &JobRun) -> JobOutcome {
         let loaders = &self.loaders[job.parts.loaders];
         let keeps = loaders.iter().any(|loader| loader.caches.exist());
+        let mut steps = job.steps.so_far(job.parts.devices.len());
+        if let Some(others) = &job.others {
+            others.include_steps(&mut steps);
+        }
         JobOutcome {
             job: job.job,
             start: job.start().seconds(),
-            steps: job.steps.so_far(job.parts.devices.len()),
+            steps,
             cache: if keeps { vec![CacheRequests::default()] } else { Vec::new() },
             recovery: self.recoveries.outcome(job.parts),
             checkpoints: self.recoveries.begun(job.parts),

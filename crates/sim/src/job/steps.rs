@@ -31,6 +31,12 @@ impl Jobs {
         }
         let job = &mut self.jobs[j];
         job.learners.begin_window(env.now, job.steps.completed());
+        if let Some(others) = &mut job.others {
+            others.begin_step(env.now);
+        }
+        for c in self.jobs[j].parts.communicators {
+            self.communicators.begin_step(env.now, c);
+        }
         for l in self.jobs[j].parts.loaders {
             self.loaders.start(env, l);
         }
@@ -148,7 +154,7 @@ impl Jobs {
         let device = &mut self.devices[d];
         let (j, model) = (device.job, device.model);
         self.devices.trace(env, d, "waiting");
-        if self.jobs[j].arrive(step) {
+        if self.end_of_device(env, d, step) {
             self.complete_step(env, j, d);
         } else if !self.jobs[j].trains_apart() || !self.end_own_step(env, j, model, step) {
             self.try_start(env, d);
@@ -161,14 +167,14 @@ impl Jobs {
         let device = &mut self.devices[d];
         device.account.begin(env.now, State::Idle);
         let (j, step) = (device.job, device.step());
-        if self.jobs[j].arrive(step) {
+        if self.end_of_device(env, d, step) {
             self.complete_step(env, j, d);
         }
     }
 
     /// Ends a step of job copy `j`, which all devices have finished, device `last` as the last one: records the step, and then ends
     /// the job, begins a checkpoint or goes on to the next step.
-    fn complete_step(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
+    pub(super) fn complete_step(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
         let job = &self.jobs[j];
         if job.meets_after(job.steps.completed() + 1) {
             self.charge_ends(env, j, last);

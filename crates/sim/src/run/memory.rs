@@ -48,8 +48,11 @@ pub struct Memory {
 /// Returns an estimate of the memory that a replication of `scenario` needs.
 #[must_use]
 pub fn memory(scenario: &Scenario) -> Memory {
+    // Samples of half and a quarter of the nodes may run at the same time.
+    let sampled = scenario.sampled_nodes.map(|nodes| scenario.sampled(nodes, 0.0).share * 1.75);
+    let simulated = sampled.unwrap_or(1.0).min(1.0);
     let of = |job: &Job| {
-        let (copies, nodes) = (f64::from(job.copies), f64::from(job.nodes));
+        let (copies, nodes) = (f64::from(job.copies), simulated * f64::from(job.nodes));
         let loaders = nodes * f64::from(job.loaders_per_node());
         let stages = &job.loader.stages;
         let workers: f64 = stages.iter().map(|stage| f64::from(stage.workers)).sum();
@@ -63,12 +66,12 @@ pub fn memory(scenario: &Scenario) -> Memory {
         let each = COPY
             + (nodes - 1.0) * NODE[from_others]
             + loaders * (workers * WORKER[from_others] + making * MAKING + buffers * PLACE)
-            + f64::from(job.models()) * MODEL[usize::from(job.sync.is_some())];
+            + simulated * f64::from(job.models()) * MODEL[usize::from(job.sync.is_some())];
         (copies * each, copies * steps(scenario, job).unwrap_or(0.0) * STEP)
     };
     let all = scenario.jobs.iter().map(of);
     let (world, outcome) = all.fold((0.0, 0.0), |(a, b), (world, steps)| (a + world, b + steps));
-    Memory { world: world + caches(scenario), outcome }
+    Memory { world: world + simulated * caches(scenario), outcome }
 }
 
 /// Returns whether a job reads from other machines.

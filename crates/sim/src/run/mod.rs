@@ -3,9 +3,11 @@
 mod build;
 mod memory;
 mod resource;
+mod sampled;
 mod watch;
 mod world;
 
 pub use memory::{Memory, memory};
+pub use sampled::run;
 pub use watch::Progress;
-pub use world::{LOOK_UPS_IN_EVENT, Options, run};
+pub use world::{LOOK_UPS_IN_EVENT, Options};

@@ -2,7 +2,7 @@
 
 use forebay_engine::fluid::{LinkId, LinkUse};
 use forebay_report::{BurstOutcome, EnergyOutcome, Owner, Part, Resource, ResourceOutcome};
-use forebay_scenario::{Cluster, Job, Power, Scenario, ServerPlace};
+use forebay_scenario::{Cluster, Job, Power, SampledNodes, Scenario, ServerPlace};
 
 use crate::communication::LinkUses;
 use crate::env::Env;
@@ -184,9 +184,11 @@ impl Resources {
         &self,
         site: &mut Site<'_>,
         beside: &LinkUses,
-        scenario: &Scenario,
+        (scenario, sample): (&Scenario, Option<&SampledNodes>),
     ) -> Vec<ResourceOutcome> {
-        self.all.iter().map(|resource| resource.outcome(site, beside, scenario)).collect()
+        let all = self.all.iter().map(|resource| resource.outcome(site, beside, scenario));
+        let share = sample.map_or(1.0, |sample| sample.share);
+        all.map(|outcome| of_all_nodes(outcome, share, scenario)).collect()
     }
 
     /// Returns the total that the members of the resource `of` have served until now; each member's part is multiplied by the
@@ -209,16 +211,42 @@ impl Resources {
     }
 }
 
+/// Returns the outcome of a resource of all nodes, given that of the sampled `share` of them.
+fn of_all_nodes(outcome: ResourceOutcome, share: f64, scenario: &Scenario) -> ResourceOutcome {
+    if share == 1.0 {
+        return outcome;
+    }
+    let remote = |index: usize| scenario.storage[index].path.is_remote();
+    let groups = outcome.groups.into_iter().map(|group| of_all_nodes(group, share, scenario));
+    let burst = outcome.burst.map(|burst| BurstOutcome { drawn: burst.drawn / share, ..burst });
+    let whole = ResourceOutcome {
+        served: outcome.served / share,
+        burst,
+        groups: groups.collect(),
+        ..outcome
+    };
+    match outcome.of.owner {
+        // A storage that nodes share had the capacity of the sample's share.
+        Owner::Storage(index) if remote(index) => ResourceOutcome {
+            capacity: outcome.capacity / share,
+            mean_flows: outcome.mean_flows / share,
+            ..whole
+        },
+        _ => ResourceOutcome { count: (f64::from(outcome.count) / share).round() as u32, ..whole },
+    }
+}
+
 impl Resources {
     /// Returns the energy that all nodes have used until now; `None` if the power of any node is not set. Nodes of parameter
     /// servers count too, with the power settings of the first node.
     pub(super) fn energy(
         &self,
-        env: &mut Env,
-        jobs: &mut Jobs,
+        (env, jobs): (&mut Env, &mut Jobs),
         scenario: &Scenario,
+        sample: Option<&SampledNodes>,
     ) -> Option<EnergyOutcome> {
         let cluster = &scenario.cluster;
+        let stands_for = |node: u32| sample.map_or(1.0, |sample| sample.stands_for(node));
         let power = |node: u32| cluster.node_at(node).power;
         let (seconds, mut idle) = (env.now.seconds(), 0.0);
         for alike in cluster.alike(0..cluster.nodes) {
@@ -226,7 +254,8 @@ impl Resources {
         }
         let server = power(0)?;
         idle += own_servers(scenario) * server.idle * seconds;
-        let of = |node: u32, part: fn(Power) -> f64| power(node).map_or(0.0, part);
+        let of =
+            |node: u32, part: fn(Power) -> f64| power(node).map_or(0.0, part) * stands_for(node);
         let mut gpus = 0.0;
         for d in jobs.devices() {
             let job = &scenario.jobs[jobs.job_of_device(d)];

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use forebay_engine::{self, Calendar, Model, Time};
 use forebay_report::{Known, Outcome};
-use forebay_scenario::{Scenario, Stop};
+use forebay_scenario::{SampledNodes, Scenario, Stop};
 
 use super::build::build;
 use super::resource::Resources;
@@ -42,15 +42,24 @@ pub struct Options<'a> {
     /// Index of the job whose end ends the run, however far the other jobs have come; `None`: the run ends with its last job. A run with
     /// this option does not end because its results are known.
     pub until: Option<usize>,
+    /// Whether to simulate the largest sample only where a sample of nodes stands for all: for comparisons of runs on the same nodes. The
+    /// outcome then does not say how far it may be from that of all nodes.
+    pub largest_sample_only: bool,
     /// Maximum number of [`Outcome::events`], after which the run ends early; the outcome then holds everything that was complete
     /// by then.
     pub most_events: Option<u64>,
 }
 
-/// Simulates one replication of `scenario`: a pure function of the scenario and the replication's
-/// number (as long as nobody interrupts).
-pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome {
-    let mut world = build(scenario, replication, options);
+/// Simulates one replication of `scenario` on all its nodes, or on those of `sample`.
+pub(super) fn run_nodes(
+    scenario: &Scenario,
+    sample: Option<&SampledNodes>,
+    replication: u32,
+    options: &Options,
+) -> Outcome {
+    let shared = sample.map(|sample| scenario.with_share_of_storages(sample.share));
+    let simulated = shared.as_ref().unwrap_or(scenario);
+    let mut world = build(simulated, sample, replication, options);
     // An event at `NEVER` lies beyond the representable range of time, so the run stops just before it.
     let (until, ends) = match scenario.run.stop {
         Stop::Duration(seconds) => (Time::from_seconds(seconds), true),
@@ -65,7 +74,7 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
     world.watch = Watch::new(options, until_then, known);
     world.watch.events = forebay_engine::run(&mut world, until);
     let ended = if ends { until } else { world.env.now };
-    world.finish(scenario, ended, ends)
+    world.finish((scenario, sample), ended, ends)
 }
 
 /// One run: the environment and all owners.
@@ -124,6 +133,7 @@ impl Model for World<'_> {
                 | ActivityId::Arriving { .. }
                 | ActivityId::Checkpoint(_)
                 | ActivityId::Restart(_)
+                | ActivityId::Others(_)
                 | ActivityId::Communicator(_)
                 | ActivityId::Endless => broken("these activities transfer nothing that ends"),
             }
@@ -181,6 +191,7 @@ impl Model for World<'_> {
                 self.jobs.end_checkpoint_pause(&mut self.env, c)
             }
             Event::Waited(ActivityId::Restart(f)) => self.jobs.restart(&mut self.env, f),
+            Event::Waited(ActivityId::Others(j)) => self.jobs.end_step_of_others(&mut self.env, j),
             Event::Turned(fault) => self.faults.turn(&mut self.env, fault),
             Event::Failed { failures, node } => self.jobs.fail(&mut self.env, failures, node),
             Event::Opened(_) | Event::Waited(_) => {
@@ -257,7 +268,12 @@ impl World<'_> {
 
     /// Returns the outcome of the run, which ended at `ended`: when the scenario says, if `ends`, or when there was nothing left to
     /// do.
-    pub(super) fn finish(mut self, scenario: &Scenario, ended: Time, ends: bool) -> Outcome {
+    pub(super) fn finish(
+        mut self,
+        (scenario, sample): (&Scenario, Option<&SampledNodes>),
+        ended: Time,
+        ends: bool,
+    ) -> Outcome {
         self.jobs.end_down(ended);
         let stopped = if self.jobs.are_over() { self.env.now } else { ended };
         self.jobs.end_transfers(stopped);
@@ -268,14 +284,14 @@ impl World<'_> {
             false if ends => None,
             _ => self.jobs.left_over(scenario),
         };
-        Outcome { unfinished, ..self.collect(scenario) }
+        Outcome { unfinished, ..self.collect(scenario, sample) }
     }
 
     /// Returns the outcome of the run.
-    fn collect(mut self, scenario: &Scenario) -> Outcome {
+    fn collect(mut self, scenario: &Scenario, sample: Option<&SampledNodes>) -> Outcome {
         let World { env, jobs, stagings, resources, watch, .. } = &mut self;
         jobs.close(env);
-        let energy = resources.energy(env, jobs, scenario);
+        let energy = resources.energy((env, jobs), scenario, sample);
         let outcomes = jobs.outcomes(env, stagings);
         let ends = outcomes.iter().filter_map(|job| job.steps.last()).map(|step| step.end);
         Outcome {
@@ -284,7 +300,7 @@ impl World<'_> {
             resources: resources.outcomes(
                 &mut Site { env, storages: &mut jobs.loaders.storages },
                 jobs.communicators.link_uses(),
-                scenario,
+                (scenario, sample),
             ),
             events: watch.events + env.flows + env.before,
             flows: env.flows,
@@ -326,13 +342,13 @@ sync.allreduce.gradients = "10 MB"
         let scenario = ScenarioFile::parse("s.toml", SCENARIO.to_owned()).expect("a scenario");
         let scenario = scenario.resolve(&[]).expect("a scenario");
         for (until, steps) in [(0.0, 0), (0.105, 4)] {
-            let mut world = build(&scenario, 0, &Options::default());
+            let mut world = build(&scenario, None, 0, &Options::default());
             let until = forebay_engine::Time::from_seconds(until);
             forebay_engine::run(&mut world, until);
             world.env.calendar.remove_all(|_| true);
             let now = world.env.now;
             world.env.network.cancel_all(now, |_| true);
-            let outcome = world.finish(&scenario, now, false);
+            let outcome = world.finish((&scenario, None), now, false);
             let Some(Unfinished::Standstill { job, state, .. }) = outcome.unfinished else {
                 panic!("{:?}", outcome.unfinished)
             };
@@ -365,7 +381,7 @@ sync.allreduce.gradients = "10 MB"
             );
             let scenario = ScenarioFile::parse("s.toml", text).expect("a scenario");
             let scenario = scenario.resolve(&[]).expect("a scenario");
-            let mut world = build(&scenario, 0, &Options::default());
+            let mut world = build(&scenario, None, 0, &Options::default());
             forebay_engine::run(&mut world, Time::from_seconds(0.105));
             let is_check = |event: &Event| matches!(event, Event::Bucket(_));
             let removed = world.env.calendar.remove_all(|event| !is_check(event));
@@ -375,7 +391,7 @@ sync.allreduce.gradients = "10 MB"
             forebay_engine::run(&mut world, Time(Time::NEVER.0 - 1));
             assert!(world.env.now < now + Span::from_seconds(1.0), "{burst}");
             let now = world.env.now;
-            let outcome = world.finish(&scenario, now, false);
+            let outcome = world.finish((&scenario, None), now, false);
             let found = outcome.unfinished;
             assert!(matches!(found, Some(Unfinished::Standstill { .. })), "{burst}: {found:?}");
         }

@@ -79,7 +79,7 @@ pub(crate) struct Striped {
     /// Number of files that were created before the files that this mount reads or writes.
     before: u64,
     /// The links of the targets.
-    links: Vec<LinkId>,
+    links: Vec<Use>,
     /// Link uses that all routes have in common.
     shared: Vec<Use>,
     /// Maximum rate of a request on a route [B/s].
@@ -167,16 +167,16 @@ impl Mount {
 impl Striped {
     /// Returns the routes of files that are striped over `links`; all routes also use `shared`, and no request on them is faster than
     /// `cap` [B/s].
-    pub(crate) fn new(targets: Targets, shared: Vec<Use>, links: Vec<LinkId>, cap: f64) -> Striped {
+    pub(crate) fn new(targets: Targets, shared: Vec<Use>, links: Vec<Use>, cap: f64) -> Striped {
         Striped { targets, before: 0, links, shared, cap, made: RefCell::default() }
     }
 
     fn route(&self, network: &mut Network<ActivityId>, way: u32) -> GroupId {
         let make = || {
             let (first, serving) = (self.first_target(way), way % self.targets.stripe_count + 1);
-            let stripe = |i: u32| Use {
-                link: self.links[(first + i) as usize % self.links.len()],
-                per_unit: 1.0 / f64::from(serving),
+            let stripe = |i: u32| {
+                let target = self.links[(first + i) as usize % self.links.len()];
+                Use { per_unit: target.per_unit / f64::from(serving), ..target }
             };
             let route = self.shared.iter().copied().chain((0..serving).map(stripe)).collect();
             network.group(Demand { route, weight: 1.0, cap: self.cap })

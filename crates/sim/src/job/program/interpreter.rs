@@ -170,8 +170,9 @@ impl Jobs {
             Op::Push { experts, buckets } => self.push_buckets(env, d, (experts, buckets)),
             Op::Start(communicator, first, end) => {
                 let step = self.devices[d].step();
+                let waited = self.waited_for(d, step);
                 for c in self.communicators_of(d, communicator) {
-                    self.communicators.start(env, c, (step, first..end), d);
+                    self.communicators.start(env, c, (step, first..end), (d, waited));
                 }
             }
             _ => {}

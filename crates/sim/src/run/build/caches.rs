@@ -1,5 +1,7 @@
 //! Page caches: one for each node whose jobs read through it.
 
+use std::collections::BTreeMap;
+
 use forebay_engine::fluid::{Capacity, LinkId, Use};
 use forebay_model::cache::Cache;
 use forebay_model::law::CachePolicy;
@@ -24,6 +26,8 @@ pub(in crate::run) struct DataSets {
     pub(in crate::run) files: (Vec<Units>, u32),
     /// Mean bytes of a request, for each data set; computed once, because a table of sizes is long.
     pub(in crate::run) requests: Vec<f64>,
+    /// Lists that record the node that keeps each unit, by storage and by first node of the job copy.
+    lists: BTreeMap<(usize, u32), HoldersId>,
 }
 
 impl DataSets {
@@ -33,6 +37,7 @@ impl DataSets {
             units: units(datasets, &cached, Units::new),
             files: units(datasets, &cached, Units::whole),
             requests: datasets.iter().map(Dataset::mean_request).collect(),
+            lists: BTreeMap::new(),
         }
     }
 
@@ -202,7 +207,7 @@ impl Builder<'_> {
     /// `first`; adds the list at the first call.
     fn holders(&mut self, index: usize, first: u32) -> HoldersId {
         let number = self.parts.loaders.storages.holders.next_id();
-        let known = *self.lists.entry((index, first)).or_insert(number);
+        let known = *self.data.lists.entry((index, first)).or_insert(number);
         if known == number {
             let whole = self.scenario.storage[index].cache.map(|cache| cache.unit);
             let whole = whole == Some(CacheUnit::File);

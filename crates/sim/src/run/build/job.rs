@@ -1,12 +1,15 @@
 //! Job copies and their devices.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use forebay_engine::Time;
 use forebay_metrics::{Steps, Timeline};
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_report::{Cause, StallCause};
-use forebay_scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, Launch, Stop};
+use forebay_scenario::{
+    Arrivals, Device as Processor, Distribution, ENDLESS, Goal, Job, Launch, Stop,
+};
 
 use super::Builder;
 use super::cores::{OnCores, speed_alone};
@@ -14,11 +17,14 @@ use super::parallel::Stages;
 use super::sync::{cut_exchange, exchange_of_whole_batches};
 use crate::communication::{ByStepKind, Cycle};
 use crate::device::{CpuThreads, Device, DeviceInput, Host, LaunchRun, Launching, Trainer};
-use crate::env::{Delay, Service, Station};
-use crate::ids::{DeviceId, IdVec, Ids, JobId, LoaderId, PartId, RankId, StationId, TrainerId};
+use crate::env::{Delay, EpochsOfLoader, NodesOfJob, Service, Station};
+use crate::ids::{
+    DeviceId, IdVec, Ids, JobId, LoaderId, PartId, RangeVec, RankId, SimulatedNodeId, StationId,
+    TrainerId,
+};
 use crate::job::{
-    Apart, Barrier, Batches, CutExchange, Exchange, JobRun, LearnersRun, Plan, Program, Programs,
-    Replica, Spread, Tally, Waiting, replica,
+    Apart, Barrier, Batches, CutExchange, Exchange, JobRun, LearnersRun, OthersOfJob, Plan,
+    Program, Programs, Replica, Spread, Tally, Waiting, replica,
 };
 
 /// A job copy being built.
@@ -28,6 +34,8 @@ pub(in crate::run) struct JobCopy<'s> {
     pub(in crate::run) index: usize,
     /// Id of the job copy.
     pub(in crate::run) number: JobId,
+    /// The nodes that are simulated, by their numbers in the job copy.
+    pub(in crate::run) nodes: Vec<u32>,
     pub(in crate::run) start: Time,
     pub(in crate::run) goal: Goal,
     /// Least known length of the time series that reports show, 0 if unknown [s]; `None` for all but the first copy of a job.
@@ -47,6 +55,7 @@ impl Builder<'_> {
             job,
             index,
             number: self.parts.jobs.next_id(),
+            nodes: self.simulated(job, node),
             start: Time::from_seconds(start),
             goal: self.scenario.goal(job),
             recorded: (copy == 0).then_some(lasts),
@@ -56,26 +65,33 @@ impl Builder<'_> {
             let delay = Delay::once(of.start.seconds());
             self.parts.waiting.push(Waiting { job, after, delay });
         }
-        self.take_gpus(index, node);
+        self.take_gpus(index, node, &of.nodes);
         self.node = node;
         let mut run = self.job_run(&of, index, copy);
         let staging = self.parts.stagings.stagings.next_id();
         let (loader, device) =
             (self.parts.loaders.loaders.next_id(), self.parts.devices.next_ids().0);
         let mut on_cores = Vec::new();
-        for rank in 0..job.nodes {
+        let all = of.nodes.len() == job.nodes as usize;
+        for rank in of.nodes.iter().copied() {
             self.node = node + rank;
             let name = format!("{}[{copy}] node {}", job.name, self.node);
             let process = self.env.recorder.as_mut().map(|recorder| recorder.process(name));
             self.staging(&of, rank);
-            for _ in 0..job.loaders_on(rank) {
-                let number = self.parts.loaders.loaders.next_id() - loader;
+            for place in 0..job.loaders_on(rank) {
+                let number = match all {
+                    true => self.parts.loaders.loaders.next_id() - loader,
+                    // Nodes of a sample have equally many loaders.
+                    false => rank * job.loaders_per_node() + place,
+                };
                 let cores = self.loader(&of, number, rank, process);
-                on_cores.push((self.node, cores));
+                on_cores.push((number, self.node, cores));
                 self.devices(&of, number, process);
             }
         }
         self.note_gpus(job, (node, device));
+        let nodes = self.nodes_of_job(&of, (node, device));
+        run.others = nodes.clone().map(|nodes| Box::new(OthersOfJob::new(nodes, job.nodes)));
         run.parts.trainers = self.trainers(&of, (node, device), &on_cores);
         let exchanges = self.parts.communicators.next_ids();
         let servers_of_job = job.sync.as_ref().filter(|sync| sync.servers.is_some());
@@ -84,7 +100,7 @@ impl Builder<'_> {
         self.servers_of_copies(&of, copy, device);
         self.recovery(&of, &mut run.parts, (node, loader), ways_of_ranks.as_deref());
         let whole = programs_of_whole_batches(job);
-        if let Some(ways) = self.sync(&of, copy, (node, device), &whole) {
+        if let Some(ways) = self.sync(&of, copy, (node, device), (&whole, nodes)) {
             ways_of_ranks = Some(ways);
         }
         let averages = self.averages(job, node);
@@ -156,7 +172,7 @@ impl Builder<'_> {
         // A learner that trains on has at most one average less than the slowest one.
         let window = job.averaging().map_or(stages, |of| 2 * of.period);
         let spread = self.spread_inside(job);
-        let models = job.ranks().saturating_mul(job.learners.first());
+        let models = self.ranks_of(of).saturating_mul(job.learners.first());
         let tally = match job.servers() {
             Some(servers) => {
                 let parts = stage_times.len().max(1) as u32;
@@ -176,7 +192,7 @@ impl Builder<'_> {
             programs: Programs::default(),
             threads,
             launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),
-            goal: of.goal,
+            goal: self.goal_of(of),
             window,
             period: job.interval(),
             counts_late: job.interval() > 1 || job.averaging().is_some(),
@@ -187,6 +203,51 @@ impl Builder<'_> {
         };
         let (learners, steps) = (LearnersRun::new(job.learners), steps_of(job, of.start));
         JobRun::new((index, copy), of.start, plan, learners, spread, tally, steps)
+    }
+
+    /// Returns the number of simulated model copies of a job copy.
+    pub(in crate::run) fn ranks_of(&self, of: &JobCopy) -> u32 {
+        of.nodes.iter().map(|node| of.job.copies_on(*node)).sum()
+    }
+
+    /// Returns the goal of a job copy, in the samples that its simulated nodes read.
+    fn goal_of(&self, of: &JobCopy) -> Goal {
+        let share = f64::from(self.ranks_of(of)) / f64::from(of.job.ranks());
+        match of.goal.fresh {
+            ENDLESS => of.goal,
+            fresh if share == 1.0 => Goal { fresh, ..of.goal },
+            fresh => Goal { fresh: (fresh as f64 * share).ceil() as u64, ..of.goal },
+        }
+    }
+
+    /// Returns which nodes of a job copy are simulated, and how many others are like them; `None` if all are simulated. The job copy
+    /// is on nodes from `first` on and has devices from `device` on.
+    fn nodes_of_job(
+        &self,
+        of: &JobCopy,
+        (first, device): (u32, DeviceId),
+    ) -> Option<Arc<NodesOfJob>> {
+        let sample = self.sample.filter(|_| of.nodes.len() < of.job.nodes as usize)?;
+        let place = |node: u32| {
+            let before = of.nodes.partition_point(|known| first + *known < node);
+            SimulatedNodeId::new(before as u32)
+        };
+        let alike = sample.alike_among(first..first + of.job.nodes).map(|range| {
+            let simulated = Ids::new(place(range.start), place(range.end));
+            (simulated, (range.len() - simulated.len()) as u32)
+        });
+        let (dataset, loader) = (&self.scenario.datasets[of.job.dataset], &of.job.loader);
+        let begins_anew = loader.requests.is_some() || loader.rebuilt.is_some();
+        let devices = self.parts.devices.ids_from(device);
+        Some(Arc::new(NodesOfJob {
+            nodes: RangeVec::new(device, self.places.nodes[devices].iter().map(|of| place(*of))),
+            alike: alike.collect(),
+            owner: of.number.number().into(),
+            epochs: EpochsOfLoader {
+                batches: begins_anew.then(|| of.job.batches_of_epoch(dataset)),
+                taken: u64::from(of.job.models_per_loader()),
+            },
+        }))
     }
 
     /// Returns how the stages of a model copy on the node being built send each other the activations of whole batches.
@@ -292,13 +353,13 @@ fn launch_run(launch: &Launch) -> LaunchRun {
 
 impl Builder<'_> {
     /// Adds the trainers of all GPUs of a job copy if they use cores, and returns them. The job copy is on nodes from `begin` on
-    /// and has devices from `first` on; `loaders` holds, for each of its loaders, the node and how threads get cores there. The
+    /// and has devices from `first` on; `loaders` holds the number and node of each loader, and how threads get cores there. The
     /// trainers that work for the same loader on the same node have the interpreter's lock in common.
     pub(in crate::run) fn trainers(
         &mut self,
         of: &JobCopy,
         (begin, first): (u32, DeviceId),
-        loaders: &[(u32, OnCores)],
+        loaders: &[(u32, u32, OnCores)],
     ) -> Ids<TrainerId> {
         let (job, (_, all)) = (of.job, self.parts.devices.next_ids());
         if job.launch.is_none() && job.device == Processor::Accelerator {
@@ -306,8 +367,8 @@ impl Builder<'_> {
         }
         let nodes: IdVec<RankId, u32> = job.nodes_of_gpus().into_iter().collect();
         let mut known = BTreeMap::new();
-        for (number, (node, on_node)) in (0..).zip(loaders) {
-            known.insert((number, *node), on_node.of_trainers(self, job));
+        for (number, node, on_node) in loaders {
+            known.insert((*number, *node), on_node.of_trainers(self, job));
         }
         let fed_by = job.copies_per_loader();
         for d in self.parts.devices.ids_from(first) {

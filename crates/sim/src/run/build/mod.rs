@@ -35,7 +35,7 @@ use forebay_engine::fluid::{Demand, GroupId, LinkId, Use};
 use forebay_metrics::Recorder;
 use forebay_model::random::Streams;
 use forebay_report::Resource;
-use forebay_scenario::{Node, Scenario};
+use forebay_scenario::{Job, Node, SampledNodes, Scenario};
 
 use super::resource::{Member, ResourceRun, Resources};
 use super::watch::Watch;
@@ -43,7 +43,7 @@ use super::world::{LOOK_UPS_IN_EVENT, Options, World};
 use crate::communication::Communicators;
 use crate::device::Devices;
 use crate::env::{ActivityId, Delay, DeviceGpu, Env, Faults, Lanes, Service};
-use crate::ids::{DeviceId, HoldersId, IdVec, JobId, LoaderId, StationId, WorkId};
+use crate::ids::{DeviceId, IdVec, JobId, LoaderId, StationId, WorkId};
 use crate::job::{JobRun, Jobs, Recoveries, Waiting};
 use crate::loader::{Fetch, Loaders};
 use crate::storage::{Background, Endless, Sizes, Stagings};
@@ -54,6 +54,8 @@ use node::OnNode;
 /// A world being built.
 struct Builder<'s> {
     scenario: &'s Scenario,
+    /// The nodes to simulate; `None`: all.
+    sample: Option<&'s SampledNodes>,
     env: Env,
     lanes: Lanes,
     /// Components of each storage that all nodes share; `None` until the storage has been built.
@@ -68,8 +70,6 @@ struct Builder<'s> {
     /// Links between GPUs and between racks.
     links: BTreeMap<sync::LinkPlace, LinkId>,
     data: DataSets,
-    /// Lists that record the node that keeps each unit, by storage and by first node of the job copy.
-    lists: BTreeMap<(usize, u32), HoldersId>,
     replication: u32,
     /// Number of checkpoint files of the job copies built so far.
     checkpoint_files: u64,
@@ -100,8 +100,15 @@ struct Parts {
 }
 
 /// Returns the world of one replication before anything has happened; the first events are scheduled.
-pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options<'_>) -> World<'a> {
-    let mut builder = Builder::new(scenario, replication, options.trace);
+///
+/// If only the nodes of `sample` are simulated, storages that nodes share have only these nodes' share of their size.
+pub(super) fn build<'a>(
+    scenario: &Scenario,
+    sample: Option<&SampledNodes>,
+    replication: u32,
+    options: &Options<'_>,
+) -> World<'a> {
+    let mut builder = Builder::new((scenario, sample), replication, options.trace);
     let known = options.collectives.cloned().unwrap_or_default();
     builder.parts.communicators = Communicators::new(known);
     builder.jobs();
@@ -134,11 +141,16 @@ pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options
 }
 
 impl<'s> Builder<'s> {
-    fn new(scenario: &'s Scenario, replication: u32, trace: bool) -> Self {
+    fn new(
+        (scenario, sample): (&'s Scenario, Option<&'s SampledNodes>),
+        replication: u32,
+        trace: bool,
+    ) -> Self {
         let mut env = Env::new(Streams::new(scenario.run.seed, replication));
         env.recorder = trace.then(Recorder::default);
         Builder {
             scenario,
+            sample,
             env,
             lanes: Lanes::default(),
             shared: vec![None; scenario.storage.len()],
@@ -148,7 +160,6 @@ impl<'s> Builder<'s> {
             on_nodes: BTreeMap::new(),
             links: BTreeMap::new(),
             data: DataSets::new(scenario),
-            lists: BTreeMap::new(),
             replication,
             checkpoint_files: 0,
             places: DevicePlaces::default(),
@@ -200,6 +211,15 @@ impl<'s> Builder<'s> {
             faults: Faults { all: faults.into_iter().collect(), gpus: places.gpus },
             resources: Resources { all: resources, device_nodes: places.nodes },
             watch: Watch::new(&Options::default(), Time::NEVER, None),
+        }
+    }
+
+    /// Returns the simulated nodes of a job copy of `job` on nodes from `first` on, by their numbers in the job copy.
+    fn simulated(&self, job: &Job, first: u32) -> Vec<u32> {
+        let all = first..first + job.nodes;
+        match self.sample {
+            None => (0..job.nodes).collect(),
+            Some(sample) => sample.among(&all).iter().map(|node| node - first).collect(),
         }
     }
 

@@ -40,8 +40,9 @@ pub(in crate::run) enum Client {
     Copy,
     /// A node that reads back what it has written, over its NIC if the storage is remote. Its page cache holds none of it.
     ReadBack,
-    /// A node that writes to the storage, over the outgoing direction of its NIC; each of its writers at most this rate [B/s].
-    Writer(f64),
+    /// A node that writes to the storage, over the outgoing direction of its NIC; each of its writers at most at the rate `most`
+    /// [B/s]. It is `alone` if no other node does the same.
+    Writer { most: f64, alone: bool },
     /// A parameter server on a node of its own that writes to the storage, or reads from it, over the given direction of its NIC;
     /// `None` if the NIC is not limited. It writes at most at the rate `most` [B/s].
     Server { nic: Option<LinkId>, writes: bool, most: f64 },
@@ -67,7 +68,7 @@ impl Builder<'_> {
             Client::Node(request) => model.take_cpu(request),
             Client::Copy
             | Client::ReadBack
-            | Client::Writer(_)
+            | Client::Writer { .. }
             | Client::Server { .. }
             | Client::Background => Rest::default(),
         };
@@ -79,7 +80,7 @@ impl Builder<'_> {
             self.disk(index, &model)
         };
         let writer = match client {
-            Client::Writer(most) | Client::Server { writes: true, most, .. } => Some(most),
+            Client::Writer { most, .. } | Client::Server { writes: true, most, .. } => Some(most),
             _ => None,
         };
         let writes = writer.is_some();
@@ -92,6 +93,8 @@ impl Builder<'_> {
             model.per_stream = model.per_stream.min(apart.unwrap_or(storage.path.per_client));
         }
         let used = if writes { backend.write } else { backend.link.map(whole) };
+        let share = if model.remote { self.share_of(client) } else { 1.0 };
+        let used = used.map(|used| Use { per_unit: share * used.per_unit, ..used });
         let mut route: Vec<Use> = used.into_iter().collect();
         if let Client::Server { nic, .. } = client {
             route.extend(nic.map(whole));
@@ -107,7 +110,7 @@ impl Builder<'_> {
         route.extend(beyond);
         let limited = !route.is_empty() || model.per_stream.is_finite();
         let queues = match client {
-            Client::Node(_) | Client::Copy | Client::ReadBack | Client::Writer(_) => {
+            Client::Node(_) | Client::Copy | Client::ReadBack | Client::Writer { .. } => {
                 model.path.queues
             }
             Client::Server { .. } | Client::Background => None,
@@ -115,7 +118,8 @@ impl Builder<'_> {
         let routes = match (model.path.targets, queues) {
             (Some(of), _) => {
                 let (shared, links) = (route.clone(), backend.targets);
-                Some(Routes::Striped(Striped::new(of, shared, links, model.per_stream)))
+                let links = links.into_iter().map(|link| Use { per_unit: share, ..whole(link) });
+                Some(Routes::Striped(Striped::new(of, shared, links.collect(), model.per_stream)))
             }
             (None, Some(of)) => Some(Routes::Queues(self.io_queues(index, of, &route, &model))),
             (None, None) => None,
@@ -131,6 +135,13 @@ impl Builder<'_> {
             alone: 0.0,
         };
         (mount, route, rest)
+    }
+
+    /// Returns the part of a shared storage's capacity that a byte of `client` takes. A storage that serves a sample of nodes has the
+    /// capacity of their share, of which a client that no node is like takes no more than of the whole.
+    pub(in crate::run) fn share_of(&self, client: Client) -> f64 {
+        let one = matches!(client, Client::Background | Client::Writer { alone: true, .. });
+        self.sample.filter(|_| one).map_or(1.0, |sample| sample.share)
     }
 
     /// Returns the link for a `part` of what storage `index` gives the node being built, at most `bandwidth` [B/s]; `None` if that is

@@ -193,13 +193,13 @@ impl Builder<'_> {
         ((first + place) % all.max(1)) as u32
     }
 
-    /// Assigns GPUs to the model copies (with all their stages) of one copy of job `index`, on nodes from `first` on. The job
-    /// copy takes the first free GPUs. A GPU is free if no job that may run at the same time uses it. If too few GPUs are free,
+    /// Assigns GPUs to the model copies (with all their stages) of one copy of job `index`, on nodes from `first` on, of which
+    /// those with the numbers `nodes` are simulated. The job copy takes the first free GPUs. A GPU is free if no job that may run at the same time uses it. If too few GPUs are free,
     /// GPU numbers wrap around to 0, and jobs share GPUs.
-    pub(in crate::run) fn take_gpus(&mut self, index: usize, first: u32) {
+    pub(in crate::run) fn take_gpus(&mut self, index: usize, first: u32, nodes: &[u32]) {
         let job = &self.scenario.jobs[index];
         let over = self.over_before(job);
-        for place in 0..job.nodes {
+        for place in nodes.iter().copied() {
             let (node, number) = (first + place, job.gpus_on(place));
             let all = u64::from(self.scenario.cluster.node_at(node).gpus).max(number);
             let on_node = self.on_nodes.entry(node).or_default();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use forebay_scenario::{BatchInterval, Checkpoint, ServerPlace, Stop, Writers};
+use forebay_scenario::{BatchInterval, Checkpoint, RankPart, ServerPlace, Stop, Writers};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -36,7 +36,11 @@ impl Builder<'_> {
                     readers = self.state_parts(of, checkpoint, (node, servers), false);
                 }
                 if checkpoint.is_lost_with_nodes(storage, failures.node) {
-                    let has_part = |node| writers.iter().any(|part| part.node == node);
+                    let all = of.job.parts_written(checkpoint);
+                    let by_ranks = |node| all.iter().any(|part| part.node == node);
+                    let by_servers = |node| writers.iter().any(|part| part.node == node);
+                    let has_part =
+                        |node| if servers.is_some() { by_servers(node) } else { by_ranks(node) };
                     loses.extend((0..job.failing_nodes()).map(has_part));
                 }
             }
@@ -110,9 +114,15 @@ impl Builder<'_> {
         }
         let inside = !self.scenario.storage[checkpoint.storage].path.is_remote();
         let (parts, client) = match writes {
-            true => (of.job.parts_written(checkpoint), Client::Writer(checkpoint.per_writer)),
+            true => {
+                let (most, alone) =
+                    (checkpoint.per_writer, self.scenario.has_single_writer(of.job));
+                (of.job.parts_written(checkpoint), Client::Writer { most, alone })
+            }
             false => (of.job.parts_read(checkpoint, inside), Client::ReadBack),
         };
+        let is_simulated = |part: &RankPart| of.nodes.binary_search(&part.node).is_ok();
+        let parts: Vec<RankPart> = parts.into_iter().filter(is_simulated).collect();
         let mut found = Vec::with_capacity(parts.len());
         // Ranks of a node share its route to the storage.
         for of_node in parts.chunk_by(|a, b| a.node == b.node) {
@@ -157,7 +167,7 @@ impl Builder<'_> {
                 }
                 ServerPlace::WithWorkers => {
                     let client = match writes {
-                        true => Client::Writer(checkpoint.per_writer),
+                        true => Client::Writer { most: checkpoint.per_writer, alone: false },
                         false => Client::ReadBack,
                     };
                     (port.node - node, port.node, client)

@@ -1,7 +1,7 @@
 //! The copying of a job's data set to its nodes.
 
 use forebay_engine::Time;
-use forebay_engine::fluid::{LinkId, Use};
+use forebay_engine::fluid::Use;
 use forebay_model::random::Sampler;
 use forebay_scenario::{BackgroundLoad, Convert, Distribution, Replicas};
 
@@ -17,7 +17,9 @@ impl Builder<'_> {
         let Some(staging) = &copy.job.staging else { return };
         let (mut write, mut to) = (None, None);
         if staging.shared {
-            let mount = self.mount(staging.to, Client::Writer(f64::INFINITY), None).0;
+            let mount = self
+                .mount(staging.to, Client::Writer { most: f64::INFINITY, alone: false }, None)
+                .0;
             to = Some(mount.after(self.files_before(copy.job.dataset)));
         } else {
             let model = StorageModel::new(&self.scenario.storage[staging.to].path);
@@ -114,7 +116,8 @@ impl Builder<'_> {
         let (mount, ..) = self.mount(storage, Client::Background, None);
         mount.group?;
         let link = self.shared[storage].as_ref().and_then(|backend| backend.link);
-        let route: Vec<LinkId> = link.into_iter().collect();
-        Some(Endless { group: self.group(&route, cap), streams })
+        let per_unit = self.share_of(Client::Background);
+        let route = link.into_iter().map(|link| Use { link, per_unit }).collect();
+        Some(Endless { group: self.way(route, cap), streams })
     }
 }

@@ -7,7 +7,9 @@ use forebay_collective::{Cost, Operation};
 use forebay_engine::Span;
 use forebay_engine::fluid::LinkId;
 use forebay_report::{Direction, Part, Resource};
-use forebay_scenario::{Bucket, Cluster, IntraKind, Job, Members, NicsAt, Node, Parameters, Sync};
+use forebay_scenario::{
+    Bucket, Cluster, Fidelity, IntraKind, Job, Members, NicsAt, Node, Parameters, Sync, Transport,
+};
 
 use super::Builder;
 use super::job::{JobCopy, cycle};
@@ -15,6 +17,7 @@ use crate::communication::{
     Averages, ByStepKind, Collectives, Communicator, CommunicatorRun, Cycle, Plan, Planned,
     RankRoutes, Ranks, Sequence, StepKind, SyncTracks,
 };
+use crate::env::{NodesOfJob, Others};
 use crate::ids::DeviceId;
 use crate::job::{CutExchange, Piece, Program, Started};
 
@@ -49,11 +52,14 @@ impl Builder<'_> {
         of: &JobCopy,
         copy: u32,
         (node, device): (u32, DeviceId),
-        programs: &ByStepKind<Vec<Program>>,
+        (programs, sampled): (&ByStepKind<Vec<Program>>, Option<Arc<NodesOfJob>>),
     ) -> Option<Box<RankRoutes>> {
         let job = of.job;
         let sync = exchange_of_whole_batches(job).filter(|sync| sync.servers.is_none())?;
-        let ways = self.ways(of, sync.transport, node);
+        let ways = match sampled {
+            None => self.ways(of, sync.transport, node),
+            Some(_) => self.idle_ways(of, sync.transport, node),
+        };
         let nodes = node..node + job.nodes;
         let all = &self.scenario.cluster;
         let cluster = all.weakest(nodes.clone());
@@ -65,7 +71,8 @@ impl Builder<'_> {
             reduction: sync.reduction,
             broadcast: sync.root.as_ref().map_or(sync.reduction, |root| root.broadcast),
             measured: sync.measured.clone(),
-            fidelity: sync.fidelity,
+            // Collectives of a sample of nodes take as long as those of all nodes.
+            fidelity: if sampled.is_some() { Fidelity::Analytic } else { sync.fidelity },
             fabric: job.fabric(&cluster),
             inside,
             across,
@@ -87,13 +94,22 @@ impl Builder<'_> {
         let sequence = Sequence { collectives: all, each_step: !averaged, fusion };
         let devices = self.parts.devices.next_ids().0 - device;
         let devices = Members::new(device.number(), 1, devices);
-        let ranks = Ranks { members, devices, starters: members.ranks };
+        let ranks = Ranks { members, devices, starters: self.ranks_of(of) };
         let number = self.parts.communicators.next_ids().0;
         let mut communicator =
             CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
+        communicator.others = sampled.map(|nodes| Box::new(Others::new(nodes)));
         communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
         self.parts.communicators.add(communicator);
         Some(Box::new(ways))
+    }
+
+    /// Returns the routes between the ranks of all nodes of a job copy, on links apart from those of the nodes that are simulated.
+    fn idle_ways(&self, of: &JobCopy, transport: Transport, node: u32) -> RankRoutes {
+        let mut apart = Builder::new((self.scenario, None), self.replication, false);
+        let all: Vec<u32> = (0..of.job.nodes).collect();
+        apart.take_gpus(of.index, node, &all);
+        apart.ways(of, transport, node)
     }
 
     /// Returns the averages of the models of a job copy on nodes from `node` on; `None` if its learners do not average

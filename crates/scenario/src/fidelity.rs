@@ -1,0 +1,111 @@
+//! Settings of `[fidelity]`: how much of the cluster a run simulates.
+
+use super::Scenario;
+use super::check::Check;
+use super::document::NodeId;
+use super::field::Field;
+use super::number::Count;
+use crate::role::Role;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Number of nodes that may be simulated for all.
+type Nodes = Count<4, 1_000_000>;
+
+/// How much of the cluster a run simulates.
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FidelitySettings {
+    /// Nodes that are simulated: "all"; "auto", all of few nodes, or a sample of many for which the others are like them; or the size of
+    /// the sample. The report then says how far the step time of the whole cluster may be from that of the sample (default: "all").
+    #[schemars(extend("x-role" = Role::Output))]
+    nodes: Field<NodesWritten>,
+}
+
+/// Which nodes are simulated, as written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum NodesWritten {
+    All,
+    Auto,
+    Number(Nodes),
+}
+
+impl FidelitySettings {
+    /// Returns the number of nodes of `scenario` that are simulated; `None` if all are. Refuses a sample of nodes that are not alike.
+    pub(super) fn nodes(&self, check: Check<'_>, scenario: &Scenario) -> Option<u32> {
+        let (at, nodes) = self.nodes.given()?;
+        let wanted = match nodes {
+            NodesWritten::All => return None,
+            NodesWritten::Auto => scenario.nodes_for_auto()?,
+            NodesWritten::Number(nodes) => nodes.small(),
+        };
+        if wanted >= scenario.cluster.nodes {
+            return None;
+        }
+        let Some(why) = scenario.why_not_sampled(wanted) else { return Some(wanted) };
+        match nodes {
+            NodesWritten::Number(_) => {
+                self.refuse(check, at, &why);
+            }
+            NodesWritten::All | NodesWritten::Auto => {
+                check.remark(format!("All nodes are simulated (`fidelity.nodes`): {why}."));
+            }
+        }
+        None
+    }
+
+    fn refuse(&self, check: Check<'_>, at: NodeId, why: &str) {
+        let what = format!("a sample of nodes cannot stand for all: {why}");
+        check.wrong(at, what, "write `nodes = \"all\"`");
+    }
+}
+
+impl<'de> Deserialize<'de> for NodesWritten {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WordOrNumber;
+
+        impl Visitor<'_> for WordOrNumber {
+            type Value = NodesWritten;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"all\", \"auto\" or a number of nodes from 4 to 1000000")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<NodesWritten, E> {
+                match text {
+                    "all" => Ok(NodesWritten::All),
+                    "auto" => Ok(NodesWritten::Auto),
+                    _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<NodesWritten, E> {
+                Nodes::check(value).map(NodesWritten::Number)
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<NodesWritten, E> {
+                Nodes::check(value).map(NodesWritten::Number)
+            }
+        }
+
+        deserializer.deserialize_any(WordOrNumber)
+    }
+}
+
+impl JsonSchema for NodesWritten {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "SimulatedNodes".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [{ "enum": ["all", "auto"] }, { "type": "integer", "minimum": 4 }],
+        })
+    }
+}
