@@ -18,6 +18,7 @@
 //! assert_eq!(network.next(), Some(Time::from_seconds(2.0)));
 //! ```
 mod calendar;
+mod fingerprint;
 pub mod fluid;
 mod heap;
 mod integral;
@@ -29,6 +30,7 @@ pub mod stats;
 mod tests;
 mod time;
 pub use calendar::{Calendar, LaneId, TimerId};
+pub use fingerprint::Fingerprint;
 pub use heap::Heap;
 pub use integral::Integral;
 pub use prefetch::prefetch;

@@ -6,7 +6,7 @@ use super::group::{FlowRef, Group, UseState};
 use super::indexed_heap::{HeapEntry, IndexedHeap, NONE};
 use super::link::Link;
 use super::{Capacity, Demand, FlowId, LinkUse};
-use crate::{PS_PER_SECOND, Time};
+use crate::{PS_PER_SECOND, Span, Time};
 use std::collections::BTreeMap;
 
 /// Time between two rebases of the clocks [ps]: the error of a clock is about 2^-53 of the time since its last
@@ -90,6 +90,8 @@ pub(super) struct Core<T> {
     pub(super) due_clocks: Vec<u32>,
     pub(super) ripe: Vec<u32>,
     rebased: Time,
+    /// Whether an idle network counts as rebased, so that rounding errors do not depend on what came before.
+    pub(super) forgets: bool,
     pub(super) cancelled_at: Time,
 }
 
@@ -121,6 +123,7 @@ impl<T: Copy> Core<T> {
             due_clocks: Vec::new(),
             ripe: Vec::new(),
             rebased: Time::ZERO,
+            forgets: false,
             cancelled_at: Time::NEVER,
         }
     }
@@ -233,9 +236,24 @@ impl<T: Copy> Core<T> {
         );
         self.now = now;
         self.swept = false;
-        if now.since(self.rebased).0 >= REBASE {
+        if self.forgets && self.is_idle() {
+            self.rebased = now;
+        } else if now.since(self.rebased).0 >= REBASE {
             self.rebase();
         }
+    }
+
+    /// Whether no flow is in progress.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    /// Returns the time since the last rebase if what flows do from `now` on may depend on it, by rounding errors; `None` if the
+    /// network has been idle.
+    pub(super) fn memory(&self, now: Time) -> Option<Span> {
+        let rests = self.forgets && self.is_idle() && !self.unsettled() && now > self.now;
+        (!rests).then(|| now.since(self.rebased))
     }
 
     /// Whether some flows are done but have not been returned by `finish` yet.

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::{Capacity, Demand, Finished, FlowId, GroupId, LinkId, LinkUse};
-use crate::{PS_PER_SECOND, Time};
+use crate::{PS_PER_SECOND, Span, Time};
 
 /// Flows over links; rates are weighted max-min fair at every instant.
 ///
@@ -77,6 +77,22 @@ impl<T: Copy> Network<T> {
     /// Returns the number of flows in progress whose tokens satisfy `is`.
     pub fn count(&self, is: impl Fn(&T) -> bool) -> usize {
         self.core.flows().filter(|(_, token)| is(token)).count()
+    }
+
+    /// Whether no flow is in progress.
+    pub fn is_idle(&self) -> bool {
+        self.core.is_idle()
+    }
+
+    /// Lets completions depend on nothing that came before the network was last idle, not even by rounding errors.
+    pub fn forget_when_idle(&mut self) {
+        self.core.forgets = true;
+    }
+
+    /// Returns a span on which the rounding errors of flows that start at `now` or later may depend; `None` if they depend on
+    /// these flows alone, because the network has been idle.
+    pub fn memory(&self, now: Time) -> Option<Span> {
+        self.core.memory(now)
     }
 
     /// Returns the number of links.

@@ -90,3 +90,29 @@ fn rebasing_the_clocks_of_flows_does_not_change_completion_times() {
     }
     assert_eq!(told, drain(&mut plainly));
 }
+
+#[test]
+fn an_idle_network_forgets_when_its_clocks_were_rebased() {
+    // System: flows that take minutes on two links, at 0 s and again at 1000.7 s, between which the network is idle. Expectation: the
+    // same completions to the picosecond, and no memory while idle; a flow that follows at once on the last one may depend on it.
+    let mut net = Network::new();
+    net.forget_when_idle();
+    let links = [7e8, 3e8].map(|capacity| net.link(Capacity::Fixed(capacity)));
+    let groups = [plain(&links[..1]), plain(&links)].map(|demand| net.group(demand));
+    let mut run = |begin: Time| {
+        for token in 0..20_u32 {
+            let size = 1e9 * (1.0 + f64::from(token % 7) / 3.0);
+            net.start(begin, groups[token as usize % 2], size, token);
+        }
+        assert_eq!(net.memory(begin).map(|since| since.0), Some(0));
+        let told: Vec<(u64, u32)> =
+            drain(&mut net).iter().map(|(at, token)| (at - begin.0, *token)).collect();
+        let last = begin.0 + told[told.len() - 1].0;
+        assert!(net.memory(Time(last)).is_some() && net.is_idle());
+        assert_eq!(net.memory(Time(last + 1)), None);
+        told
+    };
+    let first = run(Time(0));
+    assert!(first[first.len() - 1].0 > 64 * SECOND, "clocks are rebased");
+    assert_eq!(first, run(Time(1_000_700_000_000_000)));
+}
