@@ -2,6 +2,7 @@
 
 mod accounts;
 mod growth;
+mod repeat;
 mod ring;
 mod stamps;
 
@@ -14,6 +15,7 @@ use std::collections::VecDeque;
 use super::recorder::Snapshots;
 use accounts::Accounts;
 use growth::Growth;
+use repeat::{Course, LeftOut, State};
 use ring::Ring;
 use stamps::Stamps;
 
@@ -53,6 +55,8 @@ pub struct Queue {
     exhaustions: Vec<Exhaustion>,
     exhausted_since: Option<Time>,
     snapshots: Option<Snapshots>,
+    course: Option<Box<Course>>,
+    left_out: Option<Box<LeftOut>>,
 }
 
 /// Batches whose sizes may differ.
@@ -114,6 +118,8 @@ impl Queue {
             exhausted_since: None,
             next_snapshot: Time::NEVER,
             snapshots: None,
+            course: None,
+            left_out: None,
         }
     }
 
@@ -312,7 +318,8 @@ impl Queue {
     fn end_exhaustion(&mut self, now: Time) {
         if let Some(since) = self.exhausted_since.take() {
             let duration = now.since(since).seconds();
-            self.exhaustions.push(Exhaustion { start: since.seconds(), duration });
+            let start = (since + self.left_out().span).seconds();
+            self.exhaustions.push(Exhaustion { start, duration });
         }
     }
 
@@ -326,18 +333,37 @@ impl Queue {
 
     #[cold]
     fn take_snapshots(&mut self, now: Time) {
+        let LeftOut { span, totals: left_out } = self.left_out();
+        let Queue { accounts, level, blocked, waiting, .. } = *self;
         let Some(snapshots) = &mut self.snapshots else { return };
-        while self.next_snapshot <= now {
-            let at = self.next_snapshot;
-            snapshots.take(self.accounts.totals(at, self.level, self.blocked, self.waiting));
-            self.next_snapshot = snapshots.next();
+        let next = |snapshots: &Snapshots| Time(snapshots.next().0 - span.0);
+        while next(snapshots) <= now {
+            let mut totals = accounts.totals(next(snapshots), level, blocked, waiting);
+            totals += left_out;
+            snapshots.take(totals);
         }
+        self.next_snapshot = match &mut self.course {
+            None => next(snapshots),
+            Some(course) => {
+                course.note(State { until: now, accounts, level, blocked, waiting });
+                Time::ZERO
+            }
+        };
+    }
+
+    /// Returns what repeated cycles that were left out have added.
+    fn left_out(&self) -> LeftOut {
+        self.left_out.as_deref().copied().unwrap_or_default()
     }
 
     /// Returns the running totals at `now`.
     pub fn totals(&mut self, now: Time) -> QueueTotals {
         self.snapshot_up_to(now);
-        self.accounts.totals(now, self.level, self.blocked, self.waiting)
+        let mut totals = self.accounts.totals(now, self.level, self.blocked, self.waiting);
+        if let Some(left_out) = &self.left_out {
+            totals += left_out.totals;
+        }
+        totals
     }
 
     /// Returns the number of samples that were taken out, or overwritten before anyone took them.

@@ -4,6 +4,7 @@
 //! when there is room. Until then the worker keeps the item. The caller puts the item in once its turn has come and there is
 //! room; simulated and live runs do this in different ways.
 
+use forebay_engine::Fingerprint;
 use forebay_scenario::{Job, Order};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -91,6 +92,32 @@ impl<I> StageBuffer<I> {
             blocked: VecDeque::new(),
             held: BTreeMap::new(),
         }
+    }
+
+    /// Adds the state of the buffer, as far as the future depends on it, to a fingerprint: its items as `item` adds them, and the
+    /// workers that wait. Returns false if the future depends on more: on how many items are still to come.
+    #[must_use]
+    pub fn describe(
+        &self,
+        to: &mut Fingerprint,
+        mut item: impl FnMut(&I, &mut Fingerprint),
+    ) -> bool {
+        if self.ordered {
+            to.add(self.inputs - self.outputs);
+        }
+        self.buffer.iter().for_each(|of| item(of, to));
+        to.add(self.buffer.len() as u64);
+        to.add_all(self.idle.iter().copied().map(u64::from));
+        to.add_all(self.blocked.iter().copied().map(u64::from));
+        to.add_all(
+            self.held.iter().flat_map(|(at, w)| [at.wrapping_sub(self.outputs), (*w).into()]),
+        );
+        self.shuffled == 0
+    }
+
+    /// Returns the sequence number of the next input.
+    pub fn inputs(&self) -> u64 {
+        self.inputs
     }
 
     /// Returns the number of samples in an item.

@@ -1,9 +1,10 @@
 //! Steps that a job copy has completed, and the waits of its devices meanwhile.
 
-use forebay_engine::Time;
+use forebay_engine::{Span, Time};
 use forebay_report::{QueueTotals, Stall, StallCause, StepOutcome};
 
 use super::timeline::Segment;
+use std::ops::Range;
 
 /// The steps of a job copy and their stalls.
 ///
@@ -24,6 +25,19 @@ pub struct Steps {
     last_end: Time,
     /// Factor for the computing and waiting times of a device: more than 1 if not all devices are in use.
     weight: f64,
+    repeated: Option<Repeated>,
+}
+
+/// Steps that were left out because they repeat the steps before them.
+#[derive(Debug, Clone, Copy)]
+struct Repeated {
+    /// Number of complete steps before the steps that were left out.
+    after: usize,
+    /// Number of steps that are repeated, the last ones of these; `times` is how often they are repeated, and `span` their
+    /// duration.
+    cycle: usize,
+    times: u64,
+    span: Span,
 }
 
 impl Steps {
@@ -39,6 +53,7 @@ impl Steps {
             ends: Vec::new(),
             last_end: start,
             weight: 1.0,
+            repeated: None,
         }
     }
 
@@ -165,8 +180,98 @@ impl Steps {
         self.complete.iter().map(of).collect()
     }
 
+    /// Whether the last `cycle` steps took exactly as long as the `cycle` steps before them, with the same computation, waits,
+    /// samples and numbers of events.
+    pub fn repeats(&mut self, cycle: u64) -> bool {
+        // Waits that were charged late lie behind those of later steps.
+        self.stalls.sort_by_key(|stall| stall.step);
+        let (end, cycle) = (self.complete.len(), cycle as usize);
+        if end <= 2 * cycle {
+            return false;
+        }
+        let alike = |step: usize| {
+            let before = step - cycle;
+            let [a, b] = [step, before].map(|of| (&self.complete[of], &self.complete[of - 1]));
+            let span = |of: usize| self.ends[of].since(self.ends[of - 1]);
+            let gained = |(of, last): (&StepOutcome, &StepOutcome)| {
+                let queue = of.queue.since(last.queue);
+                let counts = [queue.started, queue.enqueued, queue.dequeued];
+                (of.samples, of.fresh, of.events - last.events, of.compute.to_bits(), counts)
+            };
+            span(step) == span(before) && gained(a) == gained(b)
+        };
+        (end - cycle..end).all(alike)
+            && self.stalls_of(end - cycle..end).eq(self
+                .stalls_of(end - 2 * cycle..end - cycle)
+                .map(|(step, cause, seconds)| (step + cycle, cause, seconds)))
+    }
+
+    /// Returns the stalls of `steps`, which were charged before later steps ended, with the bits of their durations.
+    fn stalls_of(&self, steps: Range<usize>) -> impl Iterator<Item = (usize, StallCause, u64)> {
+        let first = self.stalls.partition_point(|of| (of.step as usize) < steps.start);
+        self.stalls[first..].iter().map_while(move |of| {
+            let step = of.step as usize;
+            (step < steps.end).then_some((step, of.cause, of.seconds.to_bits()))
+        })
+    }
+
+    /// Returns the duration of the last `cycle` steps.
+    pub fn span_of_last(&self, cycle: u64) -> Span {
+        let last = self.ends.len() - 1;
+        self.ends[last].since(self.ends[last - cycle as usize])
+    }
+
+    /// Returns the number of fresh samples in the last `cycle` steps.
+    pub fn fresh_in_last(&self, cycle: u64) -> u64 {
+        let first = self.complete.len() - cycle as usize;
+        self.complete[first..].iter().map(|step| step.fresh).sum()
+    }
+
+    /// Returns the number of events that the run has handled in the last `cycle` steps, with a step before them.
+    pub fn events_in_last(&self, cycle: u64) -> u64 {
+        let last = self.complete.len() - 1;
+        self.complete[last].events - self.complete[last - cycle as usize].events
+    }
+
+    /// Records that the last `cycle` steps are repeated `times` times before the step in progress, which is counted and timed as
+    /// if it followed at once. [`Steps::finish`] adds the repetitions.
+    pub fn repeat(&mut self, cycle: u64, times: u64) {
+        let (after, span) = (self.complete.len(), self.span_of_last(cycle));
+        self.repeated = Some(Repeated { after, cycle: cycle as usize, times, span });
+    }
+
+    /// Adds the repetitions of steps that were left out.
+    fn add_repeated(&mut self) {
+        let Some(Repeated { after, cycle, times, span }) = self.repeated.take() else { return };
+        let later = |end: Time, cycles: u64| Time(end.0 + span.0 * cycles).seconds();
+        let queue = self.complete[after - 1].queue.since(self.complete[after - 1 - cycle].queue);
+        let tail = self.complete.split_off(after);
+        let events = self.complete[after - 1].events;
+        self.complete.reserve(cycle * times as usize + tail.len());
+        for (again, step) in (1..=times).flat_map(|n| (after - cycle..after).map(move |s| (n, s))) {
+            let mut repeated = StepOutcome { events, ..self.complete[step] };
+            repeated.end = later(self.ends[step], again);
+            repeated.queue += queue.times(again);
+            self.complete.push(repeated);
+        }
+        let ends = self.ends[after..].iter();
+        let tail = tail.into_iter().zip(ends);
+        self.complete.extend(tail.map(|(of, end)| StepOutcome { end: later(*end, times), ..of }));
+        self.stalls.sort_by_key(|stall| stall.step);
+        let first = self.stalls.partition_point(|of| (of.step as usize) < after - cycle);
+        let until = self.stalls.partition_point(|of| (of.step as usize) < after);
+        let tail = self.stalls.split_off(until);
+        let by =
+            |of: Stall, cycles: u64| Stall { step: of.step + cycle as u32 * cycles as u32, ..of };
+        for again in 1..=times {
+            (first..until).for_each(|at| self.stalls.push(by(self.stalls[at], again)));
+        }
+        self.stalls.extend(tail.into_iter().map(|of| by(of, times)));
+    }
+
     /// Returns the complete steps and their stalls in order, with times as means over `devices`.
     pub fn finish(&mut self, devices: usize) -> (Vec<StepOutcome>, Vec<Stall>) {
+        self.add_repeated();
         let devices = devices.max(1) as f64;
         let (mut steps, mut stalls) =
             (std::mem::take(&mut self.complete), std::mem::take(&mut self.stalls));
@@ -246,5 +351,53 @@ mod tests {
         let compute: Vec<f64> = steps.iter().map(|step| step.compute).collect();
         assert_eq!(compute, [0.5, 0.0, 0.0]);
         assert_eq!(steps.iter().map(|step| step.fresh).collect::<Vec<_>>(), [8, 0, 0]);
+    }
+
+    /// Completes a step of `S` × `seconds` with a wait of a second, the samples that the queue has handed out by then, and 10 events.
+    fn step(steps: &mut Steps, seconds: u64) {
+        let (begin, number) = (steps.last_end(), steps.completed());
+        let (waited, end) = (Time(begin.0 + S), Time(begin.0 + seconds * S));
+        steps.add_fresh(8);
+        let cause = StallCause::own(Cause::Latency);
+        steps.add_stall(Segment { start: begin, end: waited, cause });
+        steps.add_compute(waited, end);
+        let queue = QueueTotals { dequeued: 8 * (number + 1), ..QueueTotals::default() };
+        steps.complete(end, 8, queue, 10 * (number + 1));
+    }
+
+    #[test]
+    fn repeated_steps_are_recorded_as_if_they_had_been_done() {
+        // System: steps of 9 s, and then of 2 s and 3 s in turn; 17 of these pairs are done, or 3 of them, 10 left out, and 4.
+        // Expectation: the steps repeat after three pairs and not before, and both records are the same but for events.
+        let (mut full, mut short) = (Steps::new(Time(S)), Steps::new(Time(S)));
+        for steps in [&mut full, &mut short] {
+            step(steps, 9);
+        }
+        for pair in 0..17 {
+            step(&mut full, 2);
+            step(&mut full, 3);
+            if !(3..13).contains(&pair) {
+                step(&mut short, 2);
+                assert!(!short.repeats(1));
+                step(&mut short, 3);
+                assert!(!short.repeats(1) && short.repeats(2) == (pair > 0));
+            }
+            if pair == 2 {
+                assert_eq!((short.span_of_last(2), short.fresh_in_last(2)), (Span(5 * S), 16));
+                let before = short.complete.last().expect("a step").queue;
+                short.repeat(2, 10);
+                // Queues count what is left out themselves.
+                assert_eq!(before.dequeued, 56);
+            }
+        }
+        let (mut short, short_stalls) = short.finish(1);
+        let (mut full, full_stalls) = full.finish(1);
+        // Steps after those left out have the totals of a queue that counts them; here it does not.
+        short[27..].iter_mut().for_each(|step| step.queue.dequeued += 160);
+        for step in short.iter_mut().chain(&mut full) {
+            step.events = 0;
+        }
+        assert_eq!(short, full);
+        assert_eq!(short_stalls, full_stalls);
     }
 }

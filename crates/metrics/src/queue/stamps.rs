@@ -1,6 +1,6 @@
 //! Arrival times of the samples of a bounded queue.
 
-use forebay_engine::Time;
+use forebay_engine::{Fingerprint, Time};
 use std::collections::VecDeque;
 
 /// Arrival times of samples. Samples leave batch by batch, so a sum for each batch is enough.
@@ -39,6 +39,15 @@ impl Stamps {
     /// Records the arrival of a whole batch of `samples` samples.
     pub(super) fn put_batch(&mut self, now: Time, samples: u64) {
         self.sums.push_back(now.0 as u128 * samples as u128);
+    }
+
+    /// Adds the arrival times of the samples, relative to the present, to a fingerprint; all batches are full.
+    pub(super) fn describe(&self, to: &mut Fingerprint) {
+        let now = to.now().0 as u128;
+        let all = self.sums.iter().map(|sum| now * self.batch as u128 - sum);
+        let open = now * self.samples as u128 - self.open;
+        to.add_all(all.chain([open]).map(|age| age as u64));
+        to.add(self.samples);
     }
 
     /// Removes the oldest batch, of `batch` samples, and returns the time that these have spent in the queue [sample·ps].

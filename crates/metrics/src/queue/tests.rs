@@ -1,6 +1,8 @@
 //! Tests of queues whose results were computed by hand.
 
 use super::*;
+use forebay_engine::Span;
+use forebay_report::Series;
 
 const S: u64 = 1_000_000_000_000;
 
@@ -52,4 +54,65 @@ fn a_circular_queue_counts_fresh_samples_and_how_often_samples_are_read() {
     let mut outcome = QueueOutcome::default();
     queue.collect(Time(5 * S), &mut outcome);
     assert_eq!(outcome.reuse, [1, 1, 1, 1], "unread, once, twice and three times read");
+}
+
+/// Lets a queue go through cycle number `cycle` of 7 s: 4 samples come and go in pairs, and a model copy waits for the second pair.
+fn pass(queue: &mut Queue, cycle: u64) {
+    let at = |tenths: u64| Time((70 * cycle + tenths) * S / 10);
+    queue.put(at(3), 2);
+    queue.set_blocked(at(7), true);
+    queue.served_at_once();
+    queue.take(at(20));
+    queue.begin_wait(at(31));
+    queue.set_blocked(at(31), false);
+    queue.put(at(44), 2);
+    queue.end_wait(at(44));
+    queue.take(at(44));
+}
+
+#[test]
+fn a_queue_that_leaves_repeated_cycles_out_has_the_records_of_all_cycles() {
+    // System: 203 cycles of 7 s, all of them passed, or 4 passed, 195 left out and 4 passed. Expectation: the same totals, history
+    // and exhaustions, also if the interval of the history changes meanwhile.
+    let end = Time(203 * 7 * S);
+    let mut full = Queue::new(10, 2, false, 0, Time(0));
+    full.record(Time(0), 0.0);
+    (0..203).for_each(|cycle| pass(&mut full, cycle));
+    let mut short = Queue::new(10, 2, false, 0, Time(0));
+    short.record(Time(0), 0.0);
+    (0..3).for_each(|cycle| pass(&mut short, cycle));
+    short.begin_cycle(Time(3 * 7 * S));
+    pass(&mut short, 3);
+    let left_out = Span(7 * S);
+    short.repeat_cycle(Time(4 * 7 * S), left_out, 195);
+    (4..8).for_each(|cycle| pass(&mut short, cycle));
+    let now = Time(8 * 7 * S);
+    let (all, some) = (full.totals(end), short.totals(now));
+    let counts = |of: QueueTotals| (of.enqueued, of.dequeued);
+    assert_eq!(counts(some), counts(all));
+    let times = |of: QueueTotals| {
+        [of.level_seconds, of.empty_seconds, of.blocked_seconds, of.residence_seconds]
+    };
+    let near = |a: f64, b: f64| assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{a}, not {b}");
+    times(some).into_iter().zip(times(all)).for_each(|(a, b)| near(a, b));
+    let history = |queue: &Queue, totals: QueueTotals| {
+        let mut series = Series::default();
+        queue.snapshots().expect("a history").add_to(totals, &mut series);
+        series
+    };
+    let (a, b) = (history(&short, some), history(&full, all));
+    assert_eq!((a.width, a.bins.len()), (b.width, b.bins.len()));
+    for (a, b) in a.bins.iter().zip(&b.bins) {
+        assert_eq!((a.enqueued, a.dequeued), (b.enqueued, b.dequeued));
+        near(a.level_seconds, b.level_seconds);
+        near(a.blocked_seconds, b.blocked_seconds);
+    }
+    let exhausted = |mut queue: Queue, now: Time| {
+        let mut outcome = QueueOutcome::default();
+        queue.collect(now, &mut outcome);
+        outcome.exhaustions
+    };
+    let (a, b) = (exhausted(short, now), exhausted(full, end));
+    assert_eq!((a.len(), b.len()), (203, 203));
+    a.iter().zip(&b).for_each(|(a, b)| near(a.start, b.start));
 }

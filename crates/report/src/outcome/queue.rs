@@ -33,6 +33,36 @@ impl std::ops::AddAssign for QueueTotals {
     }
 }
 
+impl QueueTotals {
+    /// Returns what was added to the totals since they were `before`.
+    #[must_use]
+    pub fn since(self, before: QueueTotals) -> QueueTotals {
+        QueueTotals {
+            level_seconds: self.level_seconds - before.level_seconds,
+            empty_seconds: self.empty_seconds - before.empty_seconds,
+            started: self.started - before.started,
+            enqueued: self.enqueued - before.enqueued,
+            dequeued: self.dequeued - before.dequeued,
+            blocked_seconds: self.blocked_seconds - before.blocked_seconds,
+            residence_seconds: self.residence_seconds - before.residence_seconds,
+        }
+    }
+
+    /// Returns the totals after `times` periods with these totals each.
+    #[must_use]
+    pub fn times(self, times: u64) -> QueueTotals {
+        QueueTotals {
+            level_seconds: self.level_seconds * times as f64,
+            empty_seconds: self.empty_seconds * times as f64,
+            started: self.started * times,
+            enqueued: self.enqueued * times,
+            dequeued: self.dequeued * times,
+            blocked_seconds: self.blocked_seconds * times as f64,
+            residence_seconds: self.residence_seconds * times as f64,
+        }
+    }
+}
+
 /// The last buffer of a loader, all nodes of a job copy together.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct QueueOutcome {
