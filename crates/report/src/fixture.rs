@@ -89,6 +89,7 @@ pub(super) fn scenario() -> Scenario {
         name: "by hand".into(),
         sampled_nodes: None,
         run: Run { stop: Stop::Steps(40), warm_up: WarmUp::Off, replications: 1, seed: 3 },
+        fidelity: RunFidelity::default(),
         cluster: Cluster {
             nodes: 2,
             share_nodes: false,

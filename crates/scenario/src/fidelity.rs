@@ -1,6 +1,6 @@
-//! Settings of `[fidelity]`: how much of the cluster a run simulates.
+//! Settings of `[fidelity]`: what a run simulates, and what follows without being simulated.
 
-use super::Scenario;
+use super::{RunFidelity, Scenario, SteadyState};
 use super::check::Check;
 use super::document::NodeId;
 use super::field::Field;
@@ -14,7 +14,7 @@ use std::fmt;
 /// Number of nodes that may be simulated for all.
 type Nodes = Count<4, 1_000_000>;
 
-/// How much of the cluster a run simulates.
+/// What a run simulates, and what follows without being simulated.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FidelitySettings {
@@ -22,6 +22,11 @@ pub(super) struct FidelitySettings {
     /// the sample. The report then says how far the step time of the whole cluster may be from that of the sample (default: "all").
     #[schemars(extend("x-role" = Role::Output))]
     nodes: Field<NodesWritten>,
+    /// "skip": once the steps of a job repeat exactly, later repetitions are not simulated; results are as if they were, and the report
+    /// says which steps these are. Only in runs with a length, of a single job copy in which nothing is drawn, cached or tuned.
+    /// "simulate": every step is simulated (default: "skip").
+    #[schemars(extend("x-role" = Role::Output))]
+    steady_state: Field<SteadyState>,
 }
 
 /// Which nodes are simulated, as written.
@@ -33,6 +38,11 @@ enum NodesWritten {
 }
 
 impl FidelitySettings {
+    /// Returns the fidelity that the table describes.
+    pub(super) fn resolve(&self) -> RunFidelity {
+        RunFidelity { steady_state: self.steady_state.get().copied().unwrap_or_default() }
+    }
+
     /// Returns the number of nodes of `scenario` that are simulated; `None` if all are. Refuses a sample of nodes that are not alike.
     pub(super) fn nodes(&self, check: Check<'_>, scenario: &Scenario) -> Option<u32> {
         let (at, nodes) = self.nodes.given()?;

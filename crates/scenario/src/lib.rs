@@ -116,6 +116,8 @@ pub struct Scenario {
     pub run: Run,
     /// Number of nodes that are simulated for all; `None` if all nodes are simulated.
     pub sampled_nodes: Option<u32>,
+    /// What the simulation may leave out because its results follow without it.
+    pub fidelity: RunFidelity,
     /// Nodes and their network.
     pub cluster: Cluster,
     /// Storages that data sets are read from.
@@ -152,6 +154,24 @@ pub struct Run {
     pub replications: u32,
     /// Seed of all random numbers.
     pub seed: u64,
+}
+
+/// What the simulation may leave out because its results follow without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RunFidelity {
+    /// Whether steps that repeat exactly are simulated.
+    pub steady_state: SteadyState,
+}
+
+/// What becomes of steps that repeat the steps before them exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SteadyState {
+    /// They are not simulated, because their results follow from those before.
+    #[default]
+    Skip,
+    /// They are simulated.
+    Simulate,
 }
 
 /// When a job ends.

@@ -49,7 +49,7 @@ pub(super) struct ScenarioSettings {
     /// Length, replications and seed of the run (default: one replication, until the throughput of every job is known to 0.5 %).
     #[schemars(extend("x-role" = Role::Output))]
     pub(super) run: Field<RunSettings>,
-    /// How much of the cluster a run simulates (default: all of it).
+    /// What a run simulates, and what it leaves out (default: all nodes; steps that repeat exactly are left out).
     #[schemars(extend("x-role" = Role::Output))]
     pub(super) fidelity: Field<FidelitySettings>,
     /// Nodes and their network.
@@ -282,6 +282,7 @@ impl ScenarioSettings {
             name: self.name.get()?.clone(),
             run: run?,
             sampled_nodes: None,
+            fidelity: self.fidelity.get().map(FidelitySettings::resolve).unwrap_or_default(),
             prices,
             cluster,
             storage,
