@@ -6,8 +6,8 @@ mod sync;
 
 use super::sampling::SampledReport;
 use super::{
-    CostReport, DeviceMemoryReport, JobCost, LearnersReport, ParallelReport, Resource, RestsOn,
-    Tuned, Verdict, World,
+    CostReport, DeviceMemoryReport, JobCost, LearnersReport, ParallelReport, RepeatedSteps,
+    Resource, RestsOn, Tuned, Verdict, World,
 };
 use forebay_scenario::Origins;
 
@@ -62,10 +62,14 @@ pub struct Report {
     /// What the cluster costs; present only if the scenario gives prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostReport>,
-    /// Calendar events and flow completions handled, all replications together.
+    /// Calendar events and flow completions handled, all replications together. Steps that were not simulated have none.
     pub events: u64,
-    /// Flows completed, all replications together.
+    /// Flows completed, all replications together; those of steps that were not simulated do not count.
     pub flows: u64,
+    /// Steps that were not simulated, because they repeat the steps before them exactly; present only if there are any. They are the
+    /// same in all replications, because nothing is drawn. All other results count them as if they had been simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeated_steps: Option<RepeatedSteps>,
     /// Wall-clock time of the simulation, or of the live run with all its preparations [s].
     pub wall_time: f64,
     /// Which parts of a live run were real and which were emulated, one sentence each.

@@ -36,9 +36,9 @@ pub struct Outcome {
     pub resources: Vec<ResourceOutcome>,
     /// Time at which the last step of all jobs ended [s].
     pub makespan: f64,
-    /// Calendar events and flow completions handled.
+    /// Calendar events and flow completions handled, without those of repeated steps that were not simulated.
     pub events: u64,
-    /// Flows completed.
+    /// Flows completed, without those of repeated steps that were not simulated.
     pub flows: u64,
     /// Electrical energy that all nodes used; `None` if the scenario does not give the nodes' power.
     pub energy: Option<EnergyOutcome>,
@@ -46,6 +46,9 @@ pub struct Outcome {
     pub trace: Option<Trace>,
     /// What samples of the nodes gave; `None` if all nodes were simulated.
     pub sampled: Option<SampledOutcome>,
+    /// Steps that were not simulated because they repeat the steps before them; `None` if all were simulated. All other results hold
+    /// for the whole run, but for `events` and `flows`, and the events in [`JobOutcome::steps`]: these were only simulated once.
+    pub repeated: Option<RepeatedSteps>,
     /// Why the run ended before its jobs were done; `None` if all jobs finished, and always in runs for a duration.
     pub unfinished: Option<Unfinished>,
 }
@@ -66,6 +69,29 @@ pub struct SampleOfNodes {
     pub nodes: u32,
     /// For each job, the mean step time [s] and the share of the time in which devices wait; `None` if no step is complete.
     pub jobs: Vec<Option<[f64; 2]>>,
+}
+
+/// Steps of a job that repeat the steps before them exactly, and were not simulated.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RepeatedSteps {
+    /// Name of the job.
+    pub job: String,
+    /// Number of the first step that was not simulated, counted from 1.
+    pub first: u64,
+    /// Number of the last step that was not simulated.
+    pub last: u64,
+    /// Number of steps before the first one that are repeated.
+    pub cycle: u64,
+    /// Calendar events and flow completions that these steps would have had.
+    pub events: u64,
+}
+
+impl Outcome {
+    /// Returns the calendar events and flow completions of the whole run, as if all of its steps had been simulated.
+    #[must_use]
+    pub fn events_of_all_steps(&self) -> u64 {
+        self.events + self.repeated.as_ref().map_or(0, |repeated| repeated.events)
+    }
 }
 
 /// Electrical energy that all nodes used, from the start to the end of the run.
@@ -184,6 +210,43 @@ pub struct ParallelOutcome {
     pub gradients: f64,
     /// Data that does not fit on a GPU, swapped to the node's memory and back.
     pub swapped: f64,
+}
+
+impl ParallelOutcome {
+    /// Adds `times` times what was sent from `before` to `now`.
+    pub fn add_gained(&mut self, now: &ParallelOutcome, before: &ParallelOutcome, times: f64) {
+        self.activations += times * (now.activations - before.activations);
+        self.sums += times * (now.sums - before.sums);
+        self.keys_values += times * (now.keys_values - before.keys_values);
+        self.tokens += times * (now.tokens - before.tokens);
+        self.gradients += times * (now.gradients - before.gradients);
+        self.swapped += times * (now.swapped - before.swapped);
+    }
+}
+
+impl RecoveryOutcome {
+    /// Adds `times` times the checkpoints from `before` to `now`, between which nothing failed.
+    pub fn add_gained(&mut self, now: &RecoveryOutcome, before: &RecoveryOutcome, times: u64) {
+        let count = |of: fn(&RecoveryOutcome) -> u64| times * (of(now) - of(before));
+        let sum = |of: fn(&RecoveryOutcome) -> f64| times as f64 * (of(now) - of(before));
+        self.checkpoints += count(|of| of.checkpoints);
+        self.postponed += count(|of| of.postponed);
+        self.written += sum(|of| of.written);
+        self.writing_seconds += sum(|of| of.writing_seconds);
+        self.transfer_seconds += sum(|of| of.transfer_seconds);
+        self.overlap_seconds += sum(|of| of.overlap_seconds);
+        self.postponed_seconds += sum(|of| of.postponed_seconds);
+    }
+}
+
+impl EnergyOutcome {
+    /// Adds `times` times the energy used from `before` to `now`.
+    pub fn add_gained(&mut self, now: &EnergyOutcome, before: &EnergyOutcome, times: f64) {
+        self.seconds += times * (now.seconds - before.seconds);
+        self.idle += times * (now.idle - before.idle);
+        self.gpus += times * (now.gpus - before.gpus);
+        self.cores += times * (now.cores - before.cores);
+    }
 }
 
 /// Failures and checkpoints of a job copy.

@@ -64,6 +64,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         cost,
         events: outcomes.iter().map(|outcome| outcome.events).sum(),
         flows: outcomes.iter().map(|outcome| outcome.flows).sum(),
+        repeated_steps: outcomes.iter().find_map(|outcome| outcome.repeated.clone()),
         wall_time,
         notes: scenario
             .notes

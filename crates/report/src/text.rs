@@ -14,7 +14,7 @@ use super::lines::{
 use super::page::{Page, Style};
 use super::parallel;
 use super::tables;
-use super::{Cause, World};
+use super::{Cause, RepeatedSteps, World};
 use forebay_scenario::printable_line;
 
 /// Stalls below this share have no line of their own.
@@ -125,6 +125,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         page.paragraph(&format!("Warning: {warning}"), "  ", Style::Warning);
     }
     page.blank();
+    if let Some(of) = &report.repeated_steps {
+        page.paragraph(&repeated(of), "  ", Style::Dim);
+    }
     page.paragraph(&provenance(report), "  ", Style::Dim);
     page.text
 }
@@ -261,6 +264,21 @@ fn provenance(report: &Report) -> String {
         report.seed,
         seconds(report.wall_time),
         report.version
+    )
+}
+
+/// Returns a sentence on the steps that were not simulated.
+fn repeated(of: &RepeatedSteps) -> String {
+    let RepeatedSteps { job, first, last, cycle, .. } = of;
+    let steps = |first: u64, last: u64| match first == last {
+        true => format!("step {last}"),
+        false => format!("steps {first} to {last}"),
+    };
+    let (left_out, cycle) = (steps(*first, *last), steps(first - cycle, first - 1));
+    let [repeat, were] = if first == last { ["repeats", "was"] } else { ["repeat", "were"] };
+    format!(
+        "{} of `{job}` {repeat} {cycle} and {were} not simulated (`fidelity.steady_state`).",
+        left_out.replacen('s', "S", 1)
     )
 }
 
