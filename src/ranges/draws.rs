@@ -151,7 +151,7 @@ impl<'a> Question<'a> {
         let Source { file, overrides, reading } = self.source;
         let scenario = file.resolve_as(&[overrides, &changes(drawn)].concat(), reading).ok()?;
         let scenario = part.map_or_else(|| scenario.clone(), |part| self.shaped(&scenario, part));
-        let most_events = Some(MOST_TIMES.saturating_mul(self.outcome.events));
+        let most_events = Some(MOST_TIMES.saturating_mul(self.outcome.events_of_all_steps()));
         let until = part.map(|_| self.job);
         let options = sim::Options {
             trace: false,

@@ -1,10 +1,10 @@
 //! Settings of `[fidelity]`: what a run simulates, and what follows without being simulated.
 
-use super::{RunFidelity, Scenario, SteadyState};
 use super::check::Check;
 use super::document::NodeId;
 use super::field::Field;
 use super::number::Count;
+use super::{RunFidelity, Scenario, SteadyState};
 use crate::role::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};

@@ -17,7 +17,8 @@
 //!       ├─ Background    background loads on storages
 //!       ├─ Faults        components that are slower for a while
 //!       ├─ Resources     shared resources, as reports show them
-//!       └─ Watch         end and progress of the run
+//!       ├─ Watch         end and progress of the run
+//!       └─ Steady        search for steps that repeat exactly
 //! ```
 //!
 //! # Floors
@@ -27,13 +28,14 @@
 //! is over, a core is free. Notices are handled in one match, in order, before workers go on and before anything else happens at
 //! the same simulated time.
 //!
-//! - `run`: `world` (the owners, and the match that routes events), `watch` (the end of the run, and its progress), `resource`
-//!   (shared resources in reports, and energy), `memory` (the memory that a run needs); `build`: from the scenario to the start,
+//! - `run`: `world` (the owners, and the match that routes events), `options` (of a run), `watch` (the end of the run, and its
+//!   progress), `steady` (leaves out steps that repeat exactly), `resource` (shared resources in reports, and energy), `memory` (the
+//!   memory that a run needs); `build`: from the scenario to the start,
 //! - `job`: `jobs` (the owner of all job copies), `workflow` (the end of the run, and jobs that begin when others have ended),
 //!   `job_run` (one job copy), `steps` (begin and end of steps), `tally` (which steps are complete), `batches` (hand-over of batches
 //!   from loaders to devices), `compute` (computation on GPUs and cores, and host-side work), `gradients`, `averages` and `servers`
 //!   (exchanges between model copies), `causes` (why a device waits: a view that changes nothing), `waits` (charges waits to their
-//!   causes, whether they end or are cut off), `learners` (number of learners on each GPU), `outcome`, `standstill` (runs in which
+//!   causes, whether they end or are cut off), `learners` (number of learners on each GPU), `outcome`, `repeat` (states that come again), `standstill` (runs in which
 //!   nothing is left to happen); `program`: what each rank does in a step, op by op, and the interpreter of all programs;
 //!   `recovery`: restarts, `tables` (the owner, and the saved state of a job copy), `failures` (what a failure means), `checkpoint`
 //!   (when states are written), `state` (what a state is), `restored` (what restarts restore of loaders), `abort` (the end of
@@ -43,7 +45,7 @@
 //!   operations), `read` (reading from storages), `service` (what a request meets there besides links), `ranges` (reads in several
 //!   requests), `caches` (look-ups in caches), `stages` (hand-over between stages, order, blocking), `pacing` (batches on request,
 //!   polling, tuned numbers of workers), `lineage` (which samples were trained on), `restart` (positions that checkpoints save, and
-//!   restarts from them), `outcome`, `prefetch` (from the host's memory),
+//!   restarts from them), `repeat` (states that come again), `outcome`, `prefetch` (from the host's memory),
 //! - `device`: `devices` (the owner), `account` (what a device does, and the only way in which its time is charged), `gpu` (GPUs that
 //!   several devices and loaders share), `input` (a device's batches, and the host that takes them ahead), `past_waits` (its waits,
 //!   which may explain stalls of others), `trainer` (work on the nodes' cores),

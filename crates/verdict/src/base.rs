@@ -175,7 +175,7 @@ impl<'a> Base<'a> {
             is_varied: false,
             measured: 0..0,
             spent: 0,
-            asked: outcomes.iter().map(|of| of.events).max().unwrap_or(0),
+            asked: outcomes.iter().map(Outcome::events_of_all_steps).max().unwrap_or(0),
             warm,
         };
         if begins_anew {
@@ -231,7 +231,7 @@ impl<'a> Base<'a> {
     }
 
     fn take(&mut self, outcomes: Vec<Outcome>) {
-        self.spent += outcomes.iter().map(|of| of.events).sum::<u64>();
+        self.spent += outcomes.iter().map(Outcome::events_of_all_steps).sum::<u64>();
         self.report = summarise(&self.summarised(&self.scenario), &outcomes, 0.0);
         self.outcomes = outcomes;
         self.measure();
@@ -257,7 +257,7 @@ impl<'a> Base<'a> {
 
     /// Returns the number of events of the base run.
     pub(crate) fn events(&self) -> u64 {
-        self.outcomes.iter().map(|of| of.events).sum()
+        self.outcomes.iter().map(Outcome::events_of_all_steps).sum()
     }
 
     /// Returns the base run with changes of the file before all levers; `None` if the file is refused with them, or if the job
@@ -380,7 +380,11 @@ impl<'a> Base<'a> {
     }
 
     fn events_of_one(&self) -> u64 {
-        self.outcomes.iter().map(|of| of.events).max().unwrap_or(u64::MAX / MOST_TIMES)
+        self.outcomes
+            .iter()
+            .map(Outcome::events_of_all_steps)
+            .max()
+            .unwrap_or(u64::MAX / MOST_TIMES)
     }
 
     /// Returns a scenario whose job makes `steps` steps, while jobs whose length only `[run]` sets go on.

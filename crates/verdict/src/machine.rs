@@ -44,7 +44,7 @@ impl Base<'_> {
             let outcomes = self.run(&scenario, extent);
             let report = self.report_of(&scenario, &outcomes);
             let (step, _) = long_run(&report.jobs[self.job])?;
-            Some((step, outcomes.iter().map(|of| of.events).sum::<u64>()))
+            Some((step, outcomes.iter().map(|of| of.events_of_all_steps()).sum::<u64>()))
         };
         let found: Vec<_> = self.options.machines.drawn.par_iter().map(one).collect();
         budget.spent += found.iter().flatten().map(|(_, events)| events).sum::<u64>();

@@ -83,7 +83,7 @@ impl Search<'_, '_> {
         for steps in &self.steps {
             let extent = Extent { steps: *steps, replications: 1, most_events };
             let outcomes = self.base.run(&scenario, extent);
-            events += outcomes[0].events;
+            events += outcomes[0].events_of_all_steps();
             let report = self.base.report_of(&scenario, &outcomes);
             let [waits, of_waits] = input_waits(&report, self.base.job);
             let [more, of_more] = drained(&report.jobs[self.base.job]);

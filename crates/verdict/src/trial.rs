@@ -77,7 +77,7 @@ impl Base<'_> {
             gain,
             gain_interval: [gain - half, gain + half],
             others: self.others(&report, outcomes),
-            events: outcomes.iter().map(|of| of.events).sum(),
+            events: outcomes.iter().map(Outcome::events_of_all_steps).sum(),
         })
     }
 

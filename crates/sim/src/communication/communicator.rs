@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use forebay_collective::Schedule;
-use forebay_engine::{Span, Time};
+use forebay_engine::{Fingerprint, Span, Time};
 use forebay_report::{ActivityName, Cause, ParallelOutcome};
 use forebay_scenario::Members;
 
@@ -171,6 +171,12 @@ impl CommunicatorRun {
         let last = self.progress.started_last(self.sequence.round(step), over.checked_sub(1)?)?;
         let wait = self.wait.filter(|wait| wait.end() == last.0);
         Some(wait.map_or(last, |wait| (wait.start(), last.1)))
+    }
+
+    /// Adds the state of the communicator before `step` to a fingerprint; returns false if a collective is in progress.
+    pub(super) fn describe(&self, step: u64, to: &mut Fingerprint) -> bool {
+        let rests = self.current.stage == Stage::Idle && self.exchange.is_over();
+        self.progress.describe(self.sequence.round(step), to) && rests
     }
 
     /// Prepares for new steps, none of which has begun.

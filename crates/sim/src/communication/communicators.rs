@@ -2,6 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
+use forebay_engine::Fingerprint;
 use forebay_report::{ParallelOutcome, SyncOutcome};
 
 use super::averages::Averages;
@@ -217,6 +218,16 @@ impl Communicators {
     ) -> ParallelOutcome {
         self.all[of].iter().for_each(|communicator| communicator.add_sent(&mut books));
         books
+    }
+
+    /// Adds the states of the communicators `of` before `step` to a fingerprint; returns false if a collective is in progress.
+    pub(crate) fn describe(
+        &self,
+        of: Ids<CommunicatorId>,
+        step: u64,
+        to: &mut Fingerprint,
+    ) -> bool {
+        self.all[of].iter().all(|communicator| communicator.describe(step, to))
     }
 
     /// Returns the progress of the exchanges of a job copy, without those in progress. `steps` returns the number of complete

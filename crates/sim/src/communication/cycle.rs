@@ -48,6 +48,11 @@ impl Cycle {
         Cycle { interval, accumulation: accumulation.min(interval) }
     }
 
+    /// Returns the number of steps from the last exchange to `step`.
+    pub(crate) fn place(self, step: u64) -> u64 {
+        step % self.interval
+    }
+
     /// Returns the kind of step number `step`, counted from 0.
     #[inline]
     pub(crate) fn kind(self, step: u64) -> StepKind {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ops::Range;
 
-use forebay_engine::Time;
+use forebay_engine::{Fingerprint, Time};
 
 use super::sequence::Sequence;
 use crate::ids::{CollectiveId, DeviceId, IdVec};
@@ -104,6 +104,16 @@ impl Progress {
             return self.now.restart(0, 0);
         }
         self.now.restart(1, sequence.number(0));
+    }
+
+    /// Adds the progress to a fingerprint, relative to round number `round`. Returns false unless all collectives that ranks have
+    /// started are over.
+    pub(super) fn describe(&self, round: u64, to: &mut Fingerprint) -> bool {
+        let StepProgress { place, number, begun, over, .. } = self.now;
+        to.add(place.wrapping_sub(round));
+        to.add_all([number, begun, over].map(u64::from));
+        to.add(self.others.before.place.wrapping_sub(round));
+        self.is_over() && self.others.later.is_empty()
     }
 
     /// Returns the progress of `round`; `None` if no rank has started any of its collectives.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use forebay_engine::Fingerprint;
 use forebay_metrics::Segment;
 
 use super::past_waits::PastWaits;
@@ -114,6 +115,11 @@ impl DeviceInput {
         (self.missing, self.on_batch) = (0, NEEDS_BATCH);
         self.ahead.clear();
         self.waits = PastWaits::default();
+    }
+
+    /// Adds the batches of a device without a host to a fingerprint. Waits that are over explain no stall that is still to begin.
+    pub(super) fn describe(&self, to: &mut Fingerprint) {
+        to.add_all([self.holds_input.into(), self.on_batch, self.missing, self.ahead.len() as u64]);
     }
 
     /// Returns whether a host takes batches ahead for the device.

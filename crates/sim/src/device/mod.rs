@@ -7,7 +7,7 @@ mod input;
 mod past_waits;
 mod trainer;
 
-use forebay_engine::Time;
+use forebay_engine::{Fingerprint, Time};
 
 use crate::ids::{JobId, KernelsId, LoaderId};
 
@@ -115,6 +115,18 @@ impl Device {
             track: None,
         }
     }
+    /// Adds the state of the device, which stands still before `step`, to a fingerprint. Returns false if it does not stand there, or
+    /// if the future depends on more than that: on a host that takes batches ahead, or on work of its trainers.
+    pub(crate) fn describe(&self, step: u64, to: &mut Fingerprint) -> bool {
+        self.input.describe(to);
+        to.add_time(self.account.clock());
+        to.add_time(self.worked);
+        to.add(self.on_gpu.pace.to_bits());
+        let stands = self.next == step && self.account.state() == State::Idle;
+        let before = self.op.at() == 0 && !self.op.waits();
+        stands && before && !self.input.has_host() && self.launching.is_none()
+    }
+
     /// Returns the number of the step in progress, or to begin next.
     #[inline(always)]
     pub(crate) fn step(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_engine::Time;
+use forebay_engine::{Fingerprint, Time};
 use forebay_metrics::Steps;
 use forebay_model::law::StepLaw;
 use forebay_model::random::Sampler;
@@ -199,6 +199,18 @@ impl JobRun {
     /// Remembers that the batch of `model` in `step` lacks `missing` samples.
     pub(super) fn add_smaller(&mut self, model: u32, step: u64, missing: u64) {
         self.open.smaller.push(SmallerBatch { model, step, missing });
+    }
+
+    /// Returns whether nothing is known of batches of steps in progress.
+    pub(super) fn open_is_empty(&self) -> bool {
+        self.open.fresh.is_empty() && self.open.smaller.is_empty()
+    }
+
+    /// Adds which devices have ended steps that are not complete to a fingerprint, if model copies train together.
+    pub(super) fn describe_tally(&self, to: &mut Fingerprint) {
+        if let Tally::Together(barrier) = &self.tally {
+            barrier.describe(to);
+        }
     }
 
     /// Returns whether any step in progress has a smaller batch.

@@ -25,6 +25,9 @@ pub(crate) struct Jobs {
     pub(super) workflow: Workflow,
     /// Scratch space for the causes of a stall.
     pub(super) segments: Vec<Segment>,
+    /// Whether job copies halt after steps, and the one that has halted.
+    pub(super) halts: bool,
+    pub(super) halted: Option<JobId>,
 }
 
 impl Jobs {
@@ -37,8 +40,7 @@ impl Jobs {
         waiting: Vec<Waiting>,
     ) -> Jobs {
         let workflow = Workflow::new(jobs.len(), waiting);
-        let segments = Vec::new();
-        Jobs { jobs, devices, loaders, communicators, recoveries, workflow, segments }
+        Jobs { jobs, devices, loaders, communicators, recoveries, workflow, ..Jobs::default() }
     }
 
     /// Returns all job copies.

@@ -12,6 +12,7 @@ mod others;
 mod outcome;
 mod program;
 mod recovery;
+mod repeat;
 mod servers;
 mod standstill;
 mod steps;
@@ -31,6 +32,7 @@ pub(crate) use recovery::{
     CheckpointRun, CheckpointSettings, EpochRun, FailureRun, FailureSettings, Recoveries,
     RecoveryRun, Restored, StatePart, WritePlace,
 };
+pub(crate) use repeat::JobTotals;
 pub use tally::Barrier;
 pub(crate) use tally::{Apart, Tally};
 pub(crate) use workflow::Waiting;

@@ -189,7 +189,7 @@ impl Jobs {
             self.look_at_throughput(env, j);
         }
         self.resume_learners(env, j);
-        if self.save_if_due(env, j) {
+        if self.save_if_due(env, j) || self.halt(env, j) {
             return;
         }
         self.next_step(env, j);

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use forebay_engine::Fingerprint;
+
 use crate::env::broken;
 use crate::ids::{IdVec, ModelId};
 
@@ -145,6 +147,11 @@ impl Barrier {
             self.arrived[slot] = 0;
         }
         last
+    }
+
+    /// Adds the arrivals at rounds that are not over to a fingerprint.
+    pub(super) fn describe(&self, to: &mut Fingerprint) {
+        to.add_all(self.arrived.iter().copied().map(u64::from));
     }
 
     /// Forgets all arrivals.

@@ -6,6 +6,8 @@ use forebay_engine::Time;
 use forebay_engine::fluid::GroupId;
 use forebay_metrics::{FirstBatches, Polling, Queue, Rebuilds, Requests, Tuner};
 
+use forebay_scenario::ENDLESS;
+
 use super::lineage::Lineage;
 use crate::device::Gpu;
 use crate::ids::{DeviceId, GpuId, IdVec, Ids, JobId, RangeVec, StageId, WorkerId};
@@ -280,6 +282,22 @@ pub(crate) struct LoaderRun {
     pub(crate) first_batches: Box<FirstBatches>,
     /// Record of the samples that the loader has handed out, if its job may fail.
     pub(crate) lineage: Option<Box<Lineage>>,
+}
+
+impl LoaderRun {
+    /// Returns the number of samples that have been started, including those of steps that were not simulated.
+    pub(super) fn started(&self) -> u64 {
+        // As many as were put into the queue.
+        self.progress.started + self.queue.left_out_samples()
+    }
+
+    /// Leaves out `samples` samples, which the loader would have started in repeated steps.
+    pub(super) fn leave_out(&mut self, samples: u64) {
+        self.queue.shorten(samples);
+        if self.progress.quota != ENDLESS {
+            self.progress.quota -= samples;
+        }
+    }
 }
 
 const _: () =

@@ -9,6 +9,7 @@ mod pacing;
 mod prefetch;
 mod ranges;
 mod read;
+mod repeat;
 mod restart;
 mod service;
 mod stages;

@@ -15,7 +15,7 @@ impl Loaders {
     /// Returns the numbers of samples that loader `l` has started, and that entered and left its queue up to `now`.
     pub(crate) fn totals(&mut self, now: Time, l: LoaderId) -> QueueTotals {
         let loader = &mut self.loaders[l];
-        QueueTotals { started: loader.progress.started, ..loader.queue.totals(now) }
+        QueueTotals { started: loader.started(), ..loader.queue.totals(now) }
     }
 
     /// Returns each sample of loader `l` that complete steps trained on, if such samples are recorded; otherwise an empty list.
@@ -76,7 +76,7 @@ impl Loaders {
             outcome.local += tiers.read;
         }
         let counts: &mut SampleCounts = &mut outcome.samples;
-        counts.started += loader.progress.started;
+        counts.started += loader.started();
         counts.enqueued += totals.enqueued;
         counts.in_progress += loader.progress.in_progress;
         counts.dequeued += totals.dequeued;

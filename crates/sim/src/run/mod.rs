@@ -2,12 +2,14 @@
 
 mod build;
 mod memory;
+mod options;
 mod resource;
 mod sampled;
+mod steady;
 mod watch;
 mod world;
 
 pub use memory::{Memory, memory};
+pub use options::{LOOK_UPS_IN_EVENT, Options};
 pub use sampled::run;
 pub use watch::Progress;
-pub use world::{LOOK_UPS_IN_EVENT, Options};

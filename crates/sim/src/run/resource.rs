@@ -1,5 +1,6 @@
 //! Shared resources (links, stations, limiters, tables, disk heads), grouped as reports show them, and the nodes' energy.
 
+use forebay_engine::Span;
 use forebay_engine::fluid::{LinkId, LinkUse};
 use forebay_report::{BurstOutcome, EnergyOutcome, Owner, Part, Resource, ResourceOutcome};
 use forebay_scenario::{Cluster, Job, Power, SampledNodes, Scenario, ServerPlace};
@@ -21,6 +22,8 @@ pub(super) struct ResourceRun {
     pub(super) members: Vec<(Member, f64)>,
     /// For each member, the number of its node or rack, if it belongs to one.
     pub(super) nodes: Vec<u32>,
+    /// For each member, its use in repeated steps that were not simulated; empty if there are none.
+    pub(super) left_out: Vec<LinkUse>,
 }
 
 /// A member of a resource: a link, station, limiter, table or disk head.
@@ -80,16 +83,18 @@ impl ResourceRun {
             return Vec::new();
         }
         let mut groups: Vec<ResourceRun> = Vec::new();
-        for ((member, relative), node) in self.members.iter().zip(&self.nodes) {
+        for (at, ((member, relative), node)) in self.members.iter().zip(&self.nodes).enumerate() {
             let owner = cluster.group_index(*node).map_or(Owner::Node, Owner::Group);
             let of = Resource { owner, ..self.of };
             let known = groups.iter().position(|group| group.of == of).unwrap_or_else(|| {
                 let (capacity, unit) = (self.capacity * relative, self.unit);
                 let (members, nodes) = (Vec::new(), Vec::new());
-                groups.push(ResourceRun { of, unit, capacity, members, nodes });
+                let left_out = Vec::new();
+                groups.push(ResourceRun { of, unit, capacity, members, nodes, left_out });
                 groups.len() - 1
             });
             let group = &mut groups[known];
+            group.left_out.extend(self.left_out.get(at));
             group.members.push((*member, self.capacity * relative / group.capacity));
             group.nodes.push(*node);
         }
@@ -133,19 +138,25 @@ impl ResourceRun {
         all
     }
 
-    /// Returns the resource's outcome until now.
+    /// Returns the use of each member until now.
+    fn uses(&self, site: &mut Site<'_>, beside: &LinkUses) -> Vec<LinkUse> {
+        let usage = |(member, relative): &(Member, f64)| {
+            member.usage(site, beside, (*relative, self.capacity))
+        };
+        self.members.iter().map(usage).collect()
+    }
+
+    /// Returns the resource's outcome until now, if repeated steps were left out for the time `left_out`.
     fn outcome(
         &self,
         site: &mut Site<'_>,
         beside: &LinkUses,
-        scenario: &Scenario,
+        (scenario, left_out): (&Scenario, Span),
     ) -> ResourceOutcome {
-        let elapsed = site.env.now.seconds().max(f64::MIN_POSITIVE);
+        let elapsed = (site.env.now + left_out).seconds().max(f64::MIN_POSITIVE);
         let capacity = self.capacity_until_now(site);
-        let usage = |(member, relative): &(Member, f64)| {
-            member.usage(site, beside, (*relative, self.capacity))
-        };
-        let uses: Vec<LinkUse> = self.members.iter().map(usage).collect();
+        let mut uses = self.uses(site, beside);
+        uses.iter_mut().zip(&self.left_out).for_each(|(all, part)| *all = add(*all, Some(part)));
         let count = uses.len().max(1) as f64;
         let utilisation = |served: f64| served / (capacity * elapsed);
         // Bytes or seconds that each member would have served with the capacity of the first.
@@ -163,7 +174,7 @@ impl ResourceRun {
             served: uses.iter().map(|u| u.served).sum(),
             burst: self.burst(site),
             groups: (self.by_group(&scenario.cluster).iter())
-                .map(|group| group.outcome(site, beside, scenario))
+                .map(|group| group.outcome(site, beside, (scenario, left_out)))
                 .collect(),
         }
     }
@@ -175,6 +186,8 @@ pub(super) struct Resources {
     pub(super) all: Vec<ResourceRun>,
     /// Node of each device.
     pub(super) device_nodes: IdVec<DeviceId, u32>,
+    /// Duration of repeated steps that were not simulated.
+    pub(super) left_out: Span,
 }
 
 impl Resources {
@@ -186,9 +199,35 @@ impl Resources {
         beside: &LinkUses,
         (scenario, sample): (&Scenario, Option<&SampledNodes>),
     ) -> Vec<ResourceOutcome> {
-        let all = self.all.iter().map(|resource| resource.outcome(site, beside, scenario));
+        let of = (scenario, self.left_out);
+        let all = self.all.iter().map(|resource| resource.outcome(site, beside, of));
         let share = sample.map_or(1.0, |sample| sample.share);
         all.map(|outcome| of_all_nodes(outcome, share, scenario)).collect()
+    }
+
+    /// Returns the use of each member of each resource until now; `beside` is as in [`Resources::outcomes`].
+    pub(super) fn uses(&self, site: &mut Site<'_>, beside: &LinkUses) -> Vec<Vec<LinkUse>> {
+        self.all.iter().map(|resource| resource.uses(site, beside)).collect()
+    }
+
+    /// Leaves out repeated steps that take `span`: `times` repetitions of the steps since the members' uses were `before`, up to now.
+    pub(super) fn leave_out(
+        &mut self,
+        site: &mut Site<'_>,
+        beside: &LinkUses,
+        (before, span, times): (&[Vec<LinkUse>], Span, u64),
+    ) {
+        self.left_out = span;
+        let times = times as f64;
+        for (resource, before) in self.all.iter_mut().zip(before) {
+            let now = resource.uses(site, beside);
+            let gained = now.iter().zip(before).map(|(now, before)| LinkUse {
+                busy: times * (now.busy - before.busy),
+                served: times * (now.served - before.served),
+                flow_seconds: times * (now.flow_seconds - before.flow_seconds),
+            });
+            resource.left_out = gained.collect();
+        }
     }
 
     /// Returns the total that the members of the resource `of` have served until now; each member's part is multiplied by the

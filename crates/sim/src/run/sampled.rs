@@ -3,7 +3,8 @@
 use forebay_report::{JobOutcome, Outcome, SampleOfNodes, SampledOutcome};
 use forebay_scenario::Scenario;
 
-use super::world::{Options, run_nodes};
+use super::options::Options;
+use super::world::run_nodes;
 
 /// Sizes of samples, relative to the largest one, each with the phase at which its nodes lie: samples of different sizes have
 /// different nodes, as far as there are enough. How much their results differ says how far each is from all nodes.

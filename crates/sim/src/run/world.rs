@@ -1,54 +1,19 @@
 //! The world: the owners of all components of one run, and the one match that dispatches events.
 
-use std::sync::atomic::AtomicBool;
-
 use forebay_engine::{self, Calendar, Model, Time};
 use forebay_report::{Known, Outcome};
 use forebay_scenario::{SampledNodes, Scenario, Stop};
 
 use super::build::build;
+use super::options::Options;
 use super::resource::Resources;
-use super::watch::{Progress, Watch};
-use crate::communication::IdleCollectives;
+use super::steady::{Running, Steady};
+use super::watch::Watch;
 use crate::env::{ActivityId, Env, Event, Faults, Notice, broken};
 use crate::ids::{CopyId, MessageId};
 use crate::job::Jobs;
 use crate::storage::Site;
 use crate::storage::{Background, Stagings};
-
-/// Number of look-ups in caches before a run begins that count as one event, because they take about as long.
-pub const LOOK_UPS_IN_EVENT: u64 = 4;
-
-/// Options of a run.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Options<'a> {
-    /// Whether to record a timeline.
-    pub trace: bool,
-    /// Whether to simulate every transfer of every collective, even on links that nothing else uses. If false, only the first
-    /// collective of each kind on such links is simulated transfer by transfer, and later ones take the same time.
-    pub every_transfer: bool,
-    /// Results of collectives that earlier runs have simulated on links that nothing else uses, and to which this run adds its
-    /// own. They only save time.
-    pub collectives: Option<&'a IdleCollectives>,
-    /// Number of epochs that the loaders of each job have read before the run begins, by index of the job; empty if none have.
-    /// Caches hold what they keep of these epochs, and data that jobs copy before training have been copied. To fill the caches, the
-    /// run looks up each unit that was read; [`LOOK_UPS_IN_EVENT`] look-ups count as one event. Not for jobs with failures, because
-    /// a restart counts the samples that were read since the start of the run.
-    pub epochs_before: &'a [f64],
-    /// Object that receives the progress of the run from time to time.
-    pub progress: Option<&'a Progress>,
-    /// Flag that ends the run early when it becomes true; the outcome then holds everything that was complete by then.
-    pub stop: Option<&'a AtomicBool>,
-    /// Index of the job whose end ends the run, however far the other jobs have come; `None`: the run ends with its last job. A run with
-    /// this option does not end because its results are known.
-    pub until: Option<usize>,
-    /// Whether to simulate the largest sample only where a sample of nodes stands for all: for comparisons of runs on the same nodes. The
-    /// outcome then does not say how far it may be from that of all nodes.
-    pub largest_sample_only: bool,
-    /// Maximum number of [`Outcome::events`], after which the run ends early; the outcome then holds everything that was complete
-    /// by then.
-    pub most_events: Option<u64>,
-}
 
 /// Simulates one replication of `scenario` on all its nodes, or on those of `sample`.
 pub(super) fn run_nodes(
@@ -72,8 +37,16 @@ pub(super) fn run_nodes(
     };
     let until_then = if ends { until } else { Time::NEVER };
     world.watch = Watch::new(options, until_then, known);
+    if sample.is_none() {
+        world.steady = Steady::new(scenario, options, until_then);
+    }
+    world.steady.begin(&mut world.env, &mut world.jobs);
     world.watch.events = forebay_engine::run(&mut world, until);
-    let ended = if ends { until } else { world.env.now };
+    if let Some(sooner) = world.steady.take_end(until) {
+        world.watch.until = sooner;
+        world.watch.events += forebay_engine::run(&mut world, sooner);
+    }
+    let ended = if ends { world.steady.end().unwrap_or(until) } else { world.env.now };
     world.finish((scenario, sample), ended, ends)
 }
 
@@ -86,6 +59,7 @@ pub(super) struct World<'a> {
     pub(super) faults: Faults,
     pub(super) resources: Resources,
     pub(super) watch: Watch<'a>,
+    pub(super) steady: Steady<'a>,
 }
 
 impl Model for World<'_> {
@@ -202,7 +176,7 @@ impl Model for World<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.jobs.are_over()
+        self.jobs.are_over() || self.steady.has_new_end()
     }
 }
 
@@ -236,9 +210,13 @@ impl World<'_> {
             while let Some(notice) = self.env.notices.pop_front() {
                 self.tell(notice);
             }
-            if !self.jobs.loaders.run_next(&mut self.env) {
-                break;
+            if self.jobs.loaders.run_next(&mut self.env) {
+                continue;
             }
+            let Some(j) = self.jobs.take_halted() else { break };
+            let World { env, jobs, resources, steady, .. } = self;
+            steady.look(&mut Running { env, jobs, resources }, j);
+            jobs.go_on_after_halt(env, j);
         }
         if self.watch.count_and_check(&self.env, &self.jobs, &self.faults) {
             self.jobs.cut_off();
@@ -289,12 +267,12 @@ impl World<'_> {
 
     /// Returns the outcome of the run.
     fn collect(mut self, scenario: &Scenario, sample: Option<&SampledNodes>) -> Outcome {
-        let World { env, jobs, stagings, resources, watch, .. } = &mut self;
+        let World { env, jobs, stagings, resources, watch, steady, .. } = &mut self;
         jobs.close(env);
         let energy = resources.energy((env, jobs), scenario, sample);
         let outcomes = jobs.outcomes(env, stagings);
         let ends = outcomes.iter().filter_map(|job| job.steps.last()).map(|step| step.end);
-        Outcome {
+        let mut outcome = Outcome {
             makespan: ends.fold(0.0, f64::max),
             jobs: outcomes,
             resources: resources.outcomes(
@@ -307,7 +285,9 @@ impl World<'_> {
             energy,
             trace: env.recorder.take().map(|recorder| recorder.finish(env.now)),
             ..Outcome::default()
-        }
+        };
+        steady.extend(scenario, &mut outcome);
+        outcome
     }
 }
 

@@ -220,6 +220,13 @@ pub(crate) enum RequestLatency {
     Drawn(Box<Sampler>, f64),
 }
 
+impl RequestLatency {
+    /// Returns whether every request has the same latency.
+    pub(crate) fn is_constant(&self) -> bool {
+        !matches!(self, RequestLatency::Drawn(..))
+    }
+}
+
 /// The first step of a plain read, which consists of an operation, a latency and a transfer, or fewer of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {

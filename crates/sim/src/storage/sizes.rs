@@ -45,6 +45,14 @@ impl Sizes {
         }
     }
 
+    /// Returns the size of every sample, if all have the same [B].
+    pub(crate) fn constant(&self) -> Option<f64> {
+        match self {
+            Sizes::Constant(size) => Some(*size),
+            Sizes::Drawn(_) | Sizes::Table { .. } => None,
+        }
+    }
+
     /// Returns whether a size depends on which sample is read, so that the order of samples must be known.
     pub(crate) fn need_order(&self) -> bool {
         matches!(self, Sizes::Drawn(_))

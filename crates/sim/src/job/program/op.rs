@@ -153,6 +153,11 @@ impl Programs {
         &self.offered[ProgramId::new(program)]
     }
 
+    /// Returns the place of `step` in the cycle of kinds of steps.
+    pub(in crate::job) fn place(&self, step: u64) -> u64 {
+        self.cycle.place(step)
+    }
+
     /// Returns op number `at` of program number `program` in `step`; `None` after the last op.
     #[inline(always)]
     pub(in crate::job) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {

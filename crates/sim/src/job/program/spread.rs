@@ -165,6 +165,13 @@ impl ParallelDevice {
         self.swapping > 0
     }
 
+    /// Returns whether nothing is on its way to or from the device.
+    pub(in crate::job) fn is_quiet(&self) -> bool {
+        self.swapping == 0
+            && self.received.iter().chain(&self.coming).all(VecDeque::is_empty)
+            && self.sending.iter().all(|sending| sending.waiting.is_empty() && sending.flows == 0)
+    }
+
     /// Cancels all transfers and swaps.
     fn abort(&mut self) {
         self.swapping = 0;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use forebay_engine::fluid::GroupId;
-use forebay_engine::{Span, Time};
+use forebay_engine::{Fingerprint, Span, Time};
 use forebay_report::{Cause, RecoveryOutcome, StallCause};
 use forebay_scenario::{Every, WhenBusy};
 
@@ -95,6 +95,19 @@ impl CheckpointRun {
             Every::Seconds(seconds) => self.due = now + Span::from_seconds(seconds),
             Every::Steps(every) => self.due_steps = steps.saturating_add(every),
         }
+    }
+
+    /// Adds the steps or the time until the next checkpoint to a fingerprint, after `step` steps, unless the checkpoint is due after
+    /// `end`. Returns false if a checkpoint is in progress, or if those before have not all found the same number of pending ones.
+    pub(super) fn describe(&self, (end, step): (Time, u64), to: &mut Fingerprint) -> bool {
+        match self.settings.every {
+            Every::Seconds(_) if self.due > end => to.add(u64::MAX),
+            Every::Seconds(_) => to.add_time(self.due),
+            Every::Steps(_) => to.add(self.due_steps - step),
+        }
+        let rests = self.waits.is_none() && !self.postponed && self.copying.is_none();
+        let even = self.backlog.iter().all(|pending| *pending == self.backlog[0]);
+        rests && even && self.pending.is_empty() && self.transfers.is_none()
     }
 
     /// Returns whether a checkpoint is due at `now`, after `steps` complete steps. Ranks that train by themselves may end a step

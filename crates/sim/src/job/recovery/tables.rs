@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_engine::{Span, Time};
+use forebay_engine::{Fingerprint, Span, Time};
 use forebay_report::{Cause, RecoveryOutcome, SampleCounts};
 
 use super::checkpoint::{CheckpointRun, Saved, Write, WriteOverlap, WritePlace};
@@ -300,6 +300,19 @@ impl Recoveries {
             checkpoint.close(&mut books);
         }
         Some(books)
+    }
+
+    /// Adds the state of a job copy's checkpoints after `step` steps to a fingerprint, apart from checkpoints that are due after `end`.
+    /// Returns false if one is being written, or if the job copy has failed, so that its future depends on more.
+    pub(in crate::job) fn describe(
+        &self,
+        of: Parts,
+        (end, step): (Time, u64),
+        to: &mut Fingerprint,
+    ) -> bool {
+        let failed = self.of(of.recoveries).is_some_and(|recovery| recovery.books.failures > 0);
+        let checkpoints = &self.checkpoints[of.checkpoints];
+        !failed && checkpoints.iter().all(|checkpoint| checkpoint.describe((end, step), to))
     }
 
     /// Returns when the checkpoints of a job copy began, in order [s].

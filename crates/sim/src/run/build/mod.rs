@@ -37,9 +37,11 @@ use forebay_model::random::Streams;
 use forebay_report::Resource;
 use forebay_scenario::{Job, Node, SampledNodes, Scenario};
 
+use super::options::{LOOK_UPS_IN_EVENT, Options};
 use super::resource::{Member, ResourceRun, Resources};
+use super::steady::Steady;
 use super::watch::Watch;
-use super::world::{LOOK_UPS_IN_EVENT, Options, World};
+use super::world::World;
 use crate::communication::Communicators;
 use crate::device::Devices;
 use crate::env::{ActivityId, Delay, DeviceGpu, Env, Faults, Lanes, Service};
@@ -209,8 +211,13 @@ impl<'s> Builder<'s> {
             stagings: parts.stagings,
             background: parts.background,
             faults: Faults { all: faults.into_iter().collect(), gpus: places.gpus },
-            resources: Resources { all: resources, device_nodes: places.nodes },
+            resources: Resources {
+                all: resources,
+                device_nodes: places.nodes,
+                ..Resources::default()
+            },
             watch: Watch::new(&Options::default(), Time::NEVER, None),
+            steady: Steady::default(),
         }
     }
 
@@ -253,8 +260,8 @@ impl<'s> Builder<'s> {
     fn resource(&mut self, of: Resource, unit: &'static str, capacity: f64, member: Member) {
         let known = self.resources.iter().position(|r| r.of == of);
         let index = known.unwrap_or_else(|| {
-            let (members, nodes) = (Vec::new(), Vec::new());
-            self.resources.push(ResourceRun { of, unit, capacity, members, nodes });
+            let (members, nodes, left_out) = (Vec::new(), Vec::new(), Vec::new());
+            self.resources.push(ResourceRun { of, unit, capacity, members, nodes, left_out });
             self.resources.len() - 1
         });
         let resource = &mut self.resources[index];
