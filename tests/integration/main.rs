@@ -128,6 +128,7 @@ mod stages_and_sync;
 mod staging;
 mod staging_shared;
 mod stalls;
+mod steady_state;
 mod storages;
 mod support;
 mod sweep;

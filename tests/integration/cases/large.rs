@@ -277,6 +277,7 @@ fn a_run_may_reach_its_limit_of_events_at_the_instant_of_its_last_step() {
     // number of events of that step. Expectation: it ends there, with the same number of events at most as without a limit.
     let text = r#"
 name = "together"
+fidelity.steady_state = "simulate"
 run = { steps = 600, warm_up = "off" }
 cluster = { nodes = 4, node = { gpus = 1, cores = 4 }, network.nic = "1 GB/s" }
 storage.m.memory = {}
