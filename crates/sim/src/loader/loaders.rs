@@ -47,10 +47,9 @@ pub(crate) struct Loaders {
     pub(super) runnable: VecDeque<WorkerId>,
     /// Number of devices that take batches, over all loaders.
     pub(crate) devices: usize,
-    /// Whether there are so many workers that their state does not fit the caches, so that prefetching pays.
-    pub(crate) is_far: bool,
-    /// For each group of flows, the stage that reads through it; only filled if prefetching pays.
-    pub(super) readers: Vec<Option<Reader>>,
+    /// For each group of flows, the stage that reads through it; `None` unless there are so many workers that their state does not fit the
+    /// caches, so that prefetching pays.
+    pub(super) readers: Option<Vec<Option<Reader>>>,
 }
 
 /// A batch that a device has taken from a loader's queue.

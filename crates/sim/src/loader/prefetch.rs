@@ -23,11 +23,16 @@ fn worker_of(event: Option<Event>) -> Option<WorkerId> {
 }
 
 impl Loaders {
+    /// Returns whether prefetching pays.
+    #[inline(always)]
+    pub(crate) fn prefetches(&self) -> bool {
+        self.readers.is_some()
+    }
+
     /// Turns prefetching on for the rest of the run, if there are so many workers that prefetching pays.
     pub(crate) fn look_ahead(&mut self) {
-        self.is_far = self.workers.len() >= MANY;
-        if self.is_far {
-            self.readers = readers(&self.loaders, &self.stages);
+        if self.workers.len() >= MANY {
+            self.readers = Some(readers(&self.loaders, &self.stages));
         }
     }
 
@@ -77,7 +82,8 @@ impl Loaders {
         if let ActivityId::Worker(w) = activity {
             self.fetch_worker(w);
         }
-        let Some(reader) = self.readers.get(group.index()) else { return };
+        let reader = self.readers.as_ref().and_then(|readers| readers.get(group.index()));
+        let Some(reader) = reader else { return };
         let Some(reader) = reader else { return };
         prefetch(&self.stages[reader.stage]);
         if let Some(station) = reader.station {

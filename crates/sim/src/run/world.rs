@@ -77,7 +77,7 @@ impl Model for World<'_> {
 
     fn advance(&mut self, now: Time) {
         self.env.now = now;
-        if self.jobs.loaders.is_far {
+        if self.jobs.loaders.prefetches() {
             self.jobs.loaders.fetch_for_flows(&self.env);
         }
         let mut more = true;
@@ -117,7 +117,7 @@ impl Model for World<'_> {
     }
 
     fn handle(&mut self, now: Time, event: Event) {
-        if self.jobs.loaders.is_far {
+        if self.jobs.loaders.prefetches() {
             self.jobs.loaders.fetch_for_events(&self.env, event);
         }
         self.env.now = now;
