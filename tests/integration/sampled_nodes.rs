@@ -33,10 +33,7 @@ fn reports_say_that_a_sample_of_nodes_was_simulated_and_how_far_it_may_be() {
     let out = place.forebay(&run).assert().success();
     let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        text.contains("16 of 200 nodes were simulated, and the others taken to be like them"),
-        "{text}"
-    );
+    assert!(text.contains("16 of 200 nodes were simulated to represent all"), "{text}");
     let out = place.forebay(&[&run[..], &["--format", "json"]].concat()).assert().success();
     let json: serde_json::Value = serde_json::from_slice(&out.get_output().stdout).expect("JSON");
     assert_eq!([&json["sampled"]["nodes"], &json["sampled"]["of"]], [16, 200]);

@@ -31,8 +31,17 @@ pub(super) struct SamplingError {
     pub(super) share: f64,
 }
 
-/// Returns the errors of sampling nodes for a job; none if all nodes were simulated.
-pub(super) fn sampling_error(outcomes: &[Outcome], job: usize) -> Option<SamplingError> {
+/// Returns the errors of sampling nodes for a job: infinite if they are not known, and 0 if all nodes were simulated.
+pub(super) fn error_or_infinite(outcomes: &[Outcome], job: usize) -> SamplingError {
+    match outcomes.first().is_some_and(|outcome| outcome.sampled.is_some()) {
+        false => SamplingError::default(),
+        true => sampling_error(outcomes, job)
+            .unwrap_or(SamplingError { time: f64::INFINITY, share: f64::INFINITY }),
+    }
+}
+
+/// Returns the errors of sampling nodes for a job; `None` if all nodes were simulated, or fewer than two samples have a complete step.
+fn sampling_error(outcomes: &[Outcome], job: usize) -> Option<SamplingError> {
     let samples = outcomes.first()?.sampled.as_ref()?.samples.len();
     // Mean over replications of each size of sample.
     let of_size = |size: usize| -> Option<(f64, [f64; 2])> {
@@ -99,13 +108,15 @@ impl SampledReport {
 
     /// Returns the sentence in which reports say that a sample stands for all nodes.
     pub(super) fn sentence(&self) -> String {
-        let error = self.step_time.iter().flatten().copied().fold(0.0, f64::max);
+        let known = self.step_time.iter().flatten().copied().reduce(f64::max);
+        let unknown = self.step_time.iter().any(Option::is_none);
+        let error = match known.filter(|_| !unknown) {
+            Some(error) => format!("by {} from theirs, which intervals include", share(error)),
+            None => "from theirs by an unknown amount: the run is too short".to_owned(),
+        };
         format!(
-            "{} of {} nodes were simulated, and the others taken to be like them (`fidelity.nodes`): step times of all nodes may differ \
-             by {} from these, which their intervals include.",
-            self.nodes,
-            self.of,
-            share(error)
+            "{} of {} nodes were simulated to represent all (`fidelity.nodes`): step times of all nodes may differ {error}.",
+            self.nodes, self.of
         )
     }
 }

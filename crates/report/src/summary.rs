@@ -16,7 +16,7 @@ use super::parallel::parallel;
 use super::queue::{queue, series};
 use super::recovery::recovery;
 use super::sample::{Sample, Stretch, over_replications};
-use super::sampling::{sampled, sampling_error};
+use super::sampling::{error_or_infinite, sampled};
 use super::schedule;
 use super::staging::{staging, tier_shares};
 use super::sync::sync;
@@ -109,7 +109,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     let copies: Vec<Vec<&JobOutcome>> = outcomes.iter().map(|o| copies_of(o, job)).collect();
     let measured = measured(scenario, outcomes, job);
     let nature = nature(scenario, described);
-    let sampling = sampling_error(outcomes, job).unwrap_or_default();
+    let sampling = error_or_infinite(outcomes, job);
     let stretches = |of: &dyn Fn(&JobOutcome, &Measured) -> (usize, usize)| {
         let mut all: Vec<Vec<Stretch>> = Vec::new();
         for copies in &measured {

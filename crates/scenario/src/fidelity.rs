@@ -1,7 +1,6 @@
 //! Settings of `[fidelity]`: what a run simulates, and what follows without being simulated.
 
 use super::check::Check;
-use super::document::NodeId;
 use super::field::Field;
 use super::number::Count;
 use super::{RunFidelity, Scenario, SteadyState};
@@ -18,8 +17,8 @@ type Nodes = Count<4, 1_000_000>;
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FidelitySettings {
-    /// Nodes that are simulated: "all"; "auto", all of few nodes, or a sample of many for which the others are like them; or the size of
-    /// the sample. The report then says how far the step time of the whole cluster may be from that of the sample (default: "all").
+    /// Nodes that are simulated: "all"; "auto", all of few nodes, or a sample of many that represents the others; or the size of the
+    /// sample. The report then says how far the step time of the whole cluster may be from that of the sample (default: "all").
     #[schemars(extend("x-role" = Role::Output))]
     nodes: Field<NodesWritten>,
     /// "skip": once the steps of a job repeat exactly, later repetitions are not simulated; results are as if they were, and the report
@@ -46,29 +45,32 @@ impl FidelitySettings {
     /// Returns the number of nodes of `scenario` that are simulated; `None` if all are. Refuses a sample of nodes that are not alike.
     pub(super) fn nodes(&self, check: Check<'_>, scenario: &Scenario) -> Option<u32> {
         let (at, nodes) = self.nodes.given()?;
-        let wanted = match nodes {
-            NodesWritten::All => return None,
-            NodesWritten::Auto => scenario.nodes_for_auto()?,
-            NodesWritten::Number(nodes) => nodes.small(),
+        let is_all = |wanted: u32| {
+            let sampled = scenario.sampled(wanted, 0.0).nodes.len() as u32;
+            wanted >= scenario.cluster.nodes || sampled >= scenario.nodes_in_use()
         };
-        if wanted >= scenario.cluster.nodes {
-            return None;
-        }
-        let Some(why) = scenario.why_not_sampled(wanted) else { return Some(wanted) };
         match nodes {
-            NodesWritten::Number(_) => {
-                self.refuse(check, at, &why);
+            NodesWritten::All => None,
+            NodesWritten::Number(nodes) => {
+                let wanted = nodes.small();
+                let Some(why) = scenario.why_not_sampled(wanted).filter(|_| !is_all(wanted)) else {
+                    return Some(wanted).filter(|wanted| !is_all(*wanted));
+                };
+                let what = format!("a sample of {wanted} nodes cannot represent all: {why}");
+                check.wrong(at, what, "write more nodes, or `nodes = \"all\"`");
+                None
             }
-            NodesWritten::All | NodesWritten::Auto => {
-                check.remark(format!("All nodes are simulated (`fidelity.nodes`): {why}."));
+            NodesWritten::Auto => {
+                let mut sizes =
+                    scenario.sizes_for_auto().filter(|wanted| !is_all(*wanted)).peekable();
+                let why = scenario.why_not_sampled(*sizes.peek()?);
+                let found = sizes.find(|wanted| scenario.why_not_sampled(*wanted).is_none());
+                if let (None, Some(why)) = (found, why) {
+                    check.remark(format!("All nodes are simulated (`fidelity.nodes`): {why}."));
+                }
+                found
             }
         }
-        None
-    }
-
-    fn refuse(&self, check: Check<'_>, at: NodeId, why: &str) {
-        let what = format!("a sample of nodes cannot stand for all: {why}");
-        check.wrong(at, what, "write `nodes = \"all\"`");
     }
 }
 

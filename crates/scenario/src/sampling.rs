@@ -26,6 +26,13 @@ const KNOWN_AFTER: f64 = 200.0;
 /// storages deviates by as much.
 const TOLERATED: f64 = 0.02;
 
+/// Largest difference between the parts that nodes of a range have of a sample and of all nodes: means over nodes are those of the
+/// sample.
+const UNLIKE: f64 = 0.07;
+
+/// Sizes of samples that are simulated, as parts of the largest one.
+const PARTS: [u32; 3] = [1, 2, 4];
+
 /// The nodes of a cluster that are simulated. Every other node acts like those of its range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampledNodes {
@@ -132,15 +139,42 @@ impl Scenario {
             let why = self.why_job_is_not_sampled(job)?;
             Some(format!("`{}` {why}", job.name))
         });
-        of_job.or_else(|| self.why_storage_is_not_sampled()).or_else(|| {
-            let sampled = self.sampled(wanted, 0.0);
-            let apart = self.nodes_of_copies().into_iter().find(|(_, nodes)| {
-                let own = sampled.among(nodes).len() as f64 / nodes.len() as f64;
-                (own / sampled.share - 1.0).abs() > TOLERATED
-            });
-            apart.map(|(job, _)| {
-                format!("`{}` has too few nodes: its share of the load would differ", job.name)
-            })
+        of_job
+            .or_else(|| self.why_storage_is_not_sampled())
+            .or_else(|| PARTS.iter().find_map(|part| self.why_out_of_proportion(wanted / part)))
+            .or_else(|| self.why_unlike(wanted))
+    }
+
+    /// Returns why samples of about `wanted` nodes do not have nodes of all jobs in proportion.
+    fn why_out_of_proportion(&self, wanted: u32) -> Option<String> {
+        let sampled = self.sampled(wanted.max(2), 0.0);
+        let share = |nodes: &Range<u32>| sampled.among(nodes).len() as f64 / nodes.len() as f64;
+        let mut copies = self.nodes_of_copies().into_iter();
+        let is_apart = |nodes: &Range<u32>| (share(nodes) / sampled.share - 1.0).abs() > TOLERATED;
+        copies.find(|(_, nodes)| is_apart(nodes)).map(|(job, nodes)| {
+            format!(
+                "of the nodes of `{}` {} of {} would be simulated, and of all nodes {:.0} %",
+                job.name,
+                sampled.among(&nodes).len(),
+                nodes.len(),
+                100.0 * sampled.share
+            )
+        })
+    }
+
+    /// Returns why means over the nodes of a sample are not those of all nodes.
+    fn why_unlike(&self, wanted: u32) -> Option<String> {
+        let sampled = self.sampled(wanted, 0.0);
+        let all = f64::from(self.nodes_in_use());
+        let single: Vec<&Range<u32>> =
+            sampled.alike.iter().filter(|of| sampled.among(of).len() == of.len()).collect();
+        let nodes: usize = single.iter().map(|of| of.len()).sum();
+        let (of_sample, of_all) = (nodes as f64 / sampled.nodes.len() as f64, nodes as f64 / all);
+        (of_sample - of_all > UNLIKE).then(|| {
+            format!(
+                "{nodes} nodes that no other is like would be {:.0} % of the sample",
+                100.0 * of_sample
+            )
         })
     }
 
@@ -148,11 +182,18 @@ impl Scenario {
         let read = self.storage.get(job.reads_from());
         let flows = |sync: &super::Sync| sync.fidelity == Fidelity::Flow && sync.measured.is_none();
         let beside = job.sync.as_ref().is_some_and(flows) && job.nodes > 1;
+        let several = self.nodes_of_copies().len() > 1 || self.jobs.len() > 1;
+        let among_jobs = several && (self.cluster.share_nodes || self.cluster.racks.is_some());
+        let slow_links = self.faults.iter().any(|fault| matches!(fault.what, Faulty::Link(_)));
         let remote = read.is_some_and(|storage| storage.path.is_remote()) && job.reads_data();
         let on_nic = self.cluster.storage_nic.is_none() && self.cluster.nic.is_finite();
         let reasons = [
             (job.servers().is_some(), "exchanges gradients with parameter servers"),
-            (job.parallelism.is_some(), "has model copies of several ranks that exchange parts"),
+            (job.parallelism.is_some(), "splits model copies over several ranks"),
+            (
+                beside && (among_jobs || slow_links),
+                "exchanges gradients, transfer by transfer, over links that other jobs use or faults slow",
+            ),
             (job.pipeline.as_ref().is_some_and(|of| of.overlap), "has steps that overlap"),
             (job.averaging().is_some(), "averages the models of learners"),
             (!job.learners.is_one(), "has several learners on each GPU"),
@@ -179,12 +220,21 @@ impl Scenario {
         let shared = self.storage.iter().filter(|storage| storage.path.is_remote());
         let mut other = shared.filter(|storage| storage.path.service != Service::Link);
         other.next().map(|storage| {
-            format!("`{}` has a service of its own for each number of requests", storage.name)
+            format!(
+                "`{}` has measured throughput for each number of requests, or a disk head: neither can be divided",
+                storage.name
+            )
         })
     }
 
-    /// Returns the number of nodes that "auto" simulates; `None` if it simulates all, because they are few or the run is short.
-    pub(super) fn nodes_for_auto(&self) -> Option<u32> {
+    /// Returns the sizes of samples that "auto" may simulate, smallest first; none if it simulates all nodes, because they are few or the
+    /// run is short.
+    pub(super) fn sizes_for_auto(&self) -> impl Iterator<Item = u32> {
+        let least = self.least_for_auto();
+        std::iter::successors(least, |size| (*size < NODES.1).then_some(2 * size))
+    }
+
+    fn least_for_auto(&self) -> Option<u32> {
         let of_copy = |(job, nodes): (&Job, Range<u32>)| {
             let [of_node, number] = [self.events_of_node(job), nodes.len() as f64];
             [of_node * number, number]

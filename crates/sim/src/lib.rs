@@ -28,11 +28,13 @@
 //! is over, a core is free. Notices are handled in one match, in order, before workers go on and before anything else happens at
 //! the same simulated time.
 //!
-//! - `run`: `world` (the owners, and the match that routes events), `options` (of a run), `watch` (the end of the run, and its
+//! - `run`: `sampled` (runs in which a sample of nodes stands for all), `world` (the owners, and the match that routes events), `options` (of a
+//!   run), `watch` (the end of the run, and its
 //!   progress), `steady` (leaves out steps that repeat exactly), `resource` (shared resources in reports, and energy), `memory` (the
 //!   memory that a run needs); `build`: from the scenario to the start,
 //! - `job`: `jobs` (the owner of all job copies), `workflow` (the end of the run, and jobs that begin when others have ended),
-//!   `job_run` (one job copy), `steps` (begin and end of steps), `tally` (which steps are complete), `batches` (hand-over of batches
+//!   `job_run` (one job copy), `steps` (begin and end of steps), `tally` (which steps are complete), `others` (ends of steps where not
+//!   all nodes are simulated), `batches` (hand-over of batches
 //!   from loaders to devices), `compute` (computation on GPUs and cores, and host-side work), `gradients`, `averages` and `servers`
 //!   (exchanges between model copies), `causes` (why a device waits: a view that changes nothing), `waits` (charges waits to their
 //!   causes, whether they end or are cut off), `learners` (number of learners on each GPU), `outcome`, `repeat` (states that come again), `standstill` (runs in which
@@ -54,7 +56,7 @@
 //!   (measured throughput), `disk_head` (seeks), `turns` (service in order of arrival, or of clients in turn), `sizes` (of samples); and two owners of
 //!   activities there: `staging`, `background`,
 //! - `env`: the environment that all owners share; `event` (what can happen, and messages between owners), `station` (servers with a
-//!   queue, and cores), `fault`,
+//!   queue, and cores), `fault`, `others` (nodes that are not simulated, where all nodes meet) and `arrival_law` (when they arrive),
 //! - `ids`: ids, which know nothing of what they identify, and the tables that they index.
 //!
 //! # The path of a sample

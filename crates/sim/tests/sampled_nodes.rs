@@ -265,6 +265,7 @@ fn twenty_samples_have_the_step_times_and_stalls_of_all_nodes() {
         all.iter().filter(|of| of.step_time.abs() > 0.015 || of.stall.abs() > 0.015).count();
     assert_eq!(wrong, 0, "{table}");
     assert!(all.iter().filter(|of| of.holds).count() >= 17, "{table}");
+    assert!(all.iter().filter(|of| of.cause).count() >= 18, "{table}");
 }
 
 #[test]
@@ -323,4 +324,58 @@ fn a_node_that_nothing_is_like_is_always_in_the_sample() {
     let steps = &outcome.jobs[0].steps;
     let mean = (steps[19].end - steps[4].end) / 15.0;
     assert!((mean - 0.4).abs() < 1e-6, "{mean}");
+}
+
+#[test]
+fn nodes_meet_only_where_a_round_of_steps_ends() {
+    // System: gradients are added up over four steps, within which nodes do not wait for each other. Expectation: all steps are complete,
+    // and take as long as those of all nodes.
+    let case = Case {
+        nodes: 64,
+        sample: 16,
+        changes: &[
+            "job.accumulation=4",
+            "job.sync.allreduce={ gradients = \"1 MB\", fidelity = \"analytic\" }",
+        ],
+        ..CASES[5]
+    };
+    let ends = [None, Some(16)].map(|sample| {
+        let mut scenario = case.scenario(sample);
+        scenario.run.stop = Stop::Steps(80);
+        let outcome = run(&scenario, 0, &Options::default());
+        assert_eq!(outcome.unfinished, None);
+        assert_eq!(outcome.jobs[0].steps.len(), 80);
+        outcome.jobs[0].steps[79].end
+    });
+    assert!((ends[1] / ends[0] - 1.0).abs() < 0.03, "{ends:?}");
+}
+
+#[test]
+fn loads_from_outside_take_the_same_part_of_a_storage() {
+    // System: requests and endless transfers from outside, beside a job that reads from the same server. Expectation: the server is used
+    // as much as beside all nodes.
+    for load in [
+        "background=[{ name = \"b\", storage = \"nfs\", requests = { rate = \"400 /s\", size = \"10 MB\" } }]",
+        "background=[{ name = \"b\", storage = \"nfs\", streams = { streams = 4, cap = \"1 GB/s\" } }]",
+    ] {
+        let used = [None, Some(16)].map(|sample| {
+            let case = Case { nodes: 64, sample: 16, ..CASES[5] };
+            let file = ScenarioFile::parse("nodes.toml", KNEE.to_owned()).expect("TOML");
+            let mut changes = vec![
+                "cluster.nodes=64".to_owned(),
+                "job.nodes=64".to_owned(),
+                "storage.nfs.file-server.bandwidth=20 GB/s".to_owned(),
+                load.to_owned(),
+            ];
+            changes.extend(sample.map(|_| format!("fidelity.nodes={}", case.sample)));
+            let changes: Vec<Override> =
+                changes.iter().map(|change| change.parse().expect("an override")).collect();
+            let mut scenario = file.resolve(&changes).unwrap_or_else(|of| panic!("{of}"));
+            scenario.run.stop = Stop::Steps(60);
+            let outcome = run(&scenario, 0, &Options::default());
+            let server = outcome.resources.iter().find(|of| of.name == "nfs.bandwidth");
+            server.expect("the server").utilisation
+        });
+        assert!((used[1] / used[0] - 1.0).abs() < 0.05, "{load}: {used:?}");
+    }
 }

@@ -51,7 +51,8 @@ impl Jobs {
     pub(super) fn end_of_device(&mut self, env: &mut Env, d: DeviceId, step: u64) -> bool {
         let j = self.devices[d].job;
         let all = self.jobs[j].arrive(step);
-        if self.jobs[j].others.is_none() {
+        // Within a round of several steps nodes do not wait for each other.
+        if self.jobs[j].others.is_none() || !self.jobs[j].meets_after(step + 1) {
             return all;
         }
         let waited = self.waited_for(d, step);

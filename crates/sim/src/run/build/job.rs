@@ -8,7 +8,7 @@ use forebay_metrics::{Steps, Timeline};
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_report::{Cause, StallCause};
 use forebay_scenario::{
-    Arrivals, Device as Processor, Distribution, ENDLESS, Goal, Job, Launch, Stop,
+    Arrivals, BatchInterval, Device as Processor, Distribution, ENDLESS, Goal, Job, Launch, Stop,
 };
 
 use super::Builder;
@@ -237,7 +237,8 @@ impl Builder<'_> {
             (simulated, (range.len() - simulated.len()) as u32)
         });
         let (dataset, loader) = (&self.scenario.datasets[of.job.dataset], &of.job.loader);
-        let begins_anew = loader.requests.is_some() || loader.rebuilt.is_some();
+        let every_step = of.job.batch_interval == BatchInterval::Every(1.0);
+        let begins_anew = (loader.requests.is_some() || loader.rebuilt.is_some()) && every_step;
         let devices = self.parts.devices.ids_from(device);
         Some(Arc::new(NodesOfJob {
             nodes: RangeVec::new(device, self.places.nodes[devices].iter().map(|of| place(*of))),

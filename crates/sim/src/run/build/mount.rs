@@ -139,9 +139,16 @@ impl Builder<'_> {
 
     /// Returns the part of a shared storage's capacity that a byte of `client` takes. A storage that serves a sample of nodes has the
     /// capacity of their share, of which a client that no node is like takes no more than of the whole.
-    pub(in crate::run) fn share_of(&self, client: Client) -> f64 {
-        let one = matches!(client, Client::Background | Client::Writer { alone: true, .. });
-        self.sample.filter(|_| one).map_or(1.0, |sample| sample.share)
+    fn share_of(&self, client: Client) -> f64 {
+        match client {
+            Client::Writer { alone: true, .. } => self.sampled_share(),
+            _ => 1.0,
+        }
+    }
+
+    /// Returns the share of the nodes that are simulated.
+    pub(in crate::run) fn sampled_share(&self) -> f64 {
+        self.sample.map_or(1.0, |sample| sample.share)
     }
 
     /// Returns the link for a `part` of what storage `index` gives the node being built, at most `bandwidth` [B/s]; `None` if that is

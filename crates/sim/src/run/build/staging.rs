@@ -116,7 +116,8 @@ impl Builder<'_> {
         let (mount, ..) = self.mount(storage, Client::Background, None);
         mount.group?;
         let link = self.shared[storage].as_ref().and_then(|backend| backend.link);
-        let per_unit = self.share_of(Client::Background);
+        // Endless transfers cannot be fewer, so that each takes less of what the sample has.
+        let per_unit = self.sampled_share();
         let route = link.into_iter().map(|link| Use { link, per_unit }).collect();
         Some(Endless { group: self.way(route, cap), streams })
     }
