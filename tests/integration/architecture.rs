@@ -177,7 +177,7 @@ fn external_crates_are_used_only_in_their_wrapper_modules() {
                 "plan/",
                 "published/",
                 "ranges/",
-                "sim/run/sampled.rs",
+                "sim/run/mod.rs",
                 "sweep/",
                 "verdict/",
             ],

@@ -1,5 +1,5 @@
-//! `fidelity.nodes`: what a run says of a sample of nodes, and what is refused. How near samples are to all nodes is tested in
-//! `crates/sim/tests/sampled_nodes.rs`.
+//! `fidelity.nodes`: the report of a run of a sample of nodes, and the scenarios that are refused. The error of samples against all
+//! nodes is tested in `crates/sim/tests/sampled_nodes.rs`.
 
 use super::support::Place;
 

@@ -87,7 +87,6 @@ pub(super) fn scenario() -> Scenario {
     };
     Scenario {
         name: "by hand".into(),
-        sampled_nodes: None,
         run: Run { stop: Stop::Steps(40), warm_up: WarmUp::Off, replications: 1, seed: 3 },
         fidelity: RunFidelity::default(),
         cluster: Cluster {

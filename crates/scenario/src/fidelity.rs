@@ -1,4 +1,4 @@
-//! Settings of `[fidelity]`: what a run simulates, and what follows without being simulated.
+//! Settings of `[fidelity]`: what a run simulates.
 
 use super::check::Check;
 use super::field::Field;
@@ -10,10 +10,10 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Number of nodes that may be simulated for all.
+/// Number of nodes in a sample.
 type Nodes = Count<4, 1_000_000>;
 
-/// What a run simulates, and what follows without being simulated.
+/// What a run simulates.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FidelitySettings {
@@ -37,13 +37,14 @@ enum NodesWritten {
 }
 
 impl FidelitySettings {
-    /// Returns the fidelity that the table describes.
-    pub(super) fn resolve(&self) -> RunFidelity {
-        RunFidelity { steady_state: self.steady_state.get().copied().unwrap_or_default() }
+    /// Returns what a run of `scenario` simulates. Refuses a sample that cannot represent all nodes.
+    pub(super) fn resolve(&self, check: Check<'_>, scenario: &Scenario) -> RunFidelity {
+        let steady_state = self.steady_state.get().copied().unwrap_or_default();
+        RunFidelity { nodes: self.nodes(check, scenario), steady_state }
     }
 
-    /// Returns the number of nodes of `scenario` that are simulated; `None` if all are. Refuses a sample of nodes that are not alike.
-    pub(super) fn nodes(&self, check: Check<'_>, scenario: &Scenario) -> Option<u32> {
+    /// Returns the number of nodes that are simulated; `None` if all are.
+    fn nodes(&self, check: Check<'_>, scenario: &Scenario) -> Option<u32> {
         let (at, nodes) = self.nodes.given()?;
         let is_all = |wanted: u32| {
             let sampled = scenario.sampled(wanted, 0.0).nodes.len() as u32;

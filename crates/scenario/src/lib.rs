@@ -114,9 +114,7 @@ pub struct Scenario {
     pub name: String,
     /// Length, replications and seed of the run.
     pub run: Run,
-    /// Number of nodes that are simulated for all; `None` if all nodes are simulated.
-    pub sampled_nodes: Option<u32>,
-    /// What the simulation may leave out because its results follow without it.
+    /// What the run simulates.
     pub fidelity: RunFidelity,
     /// Nodes and their network.
     pub cluster: Cluster,
@@ -156,9 +154,11 @@ pub struct Run {
     pub seed: u64,
 }
 
-/// What the simulation may leave out because its results follow without it.
+/// What a run simulates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunFidelity {
+    /// Number of nodes of the sample that is simulated for all; `None` if all nodes are simulated.
+    pub nodes: Option<u32>,
     /// Whether steps that repeat exactly are simulated.
     pub steady_state: SteadyState,
 }

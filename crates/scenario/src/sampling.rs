@@ -1,4 +1,4 @@
-//! Nodes that are simulated for all: which ones, and whether the others are like them.
+//! Samples of nodes: which nodes are simulated, and whether they can represent all nodes.
 
 use super::storage::{Bandwidth, Service, Sharing};
 use super::sync::Fidelity;
@@ -6,41 +6,43 @@ use super::{BackgroundLoad, Faulty, FaultyLink, Job, Scenario, Stop, Storage};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Events of a run on all nodes up to which "auto" simulates all of them.
+/// Largest number of events of a run for which "auto" simulates all nodes.
 const FEW_EVENTS: f64 = 20e6;
 
-/// Events that "auto" spends on the simulated nodes.
+/// Number of events of the largest sample that "auto" aims at.
 const EVENTS: f64 = 15e6;
 
-/// Fewest and most nodes that "auto" simulates.
+/// Smallest and largest sample of "auto" [nodes].
 const NODES: (u32, u32) = (16, 256);
 
-/// Approximate events of a sample: it is opened, waited for, read and decoded. Those of a step of a model copy.
+/// Approximate number of events for each sample that is read (open, latency, transfer, decode), and for each step of a model copy.
 const EVENTS_OF_SAMPLE: f64 = 4.0;
 const EVENTS_OF_STEP: f64 = 3.0;
 
-/// Steps after which most runs without a length end.
+/// Number of steps after which most runs without a length end.
 const KNOWN_AFTER: f64 = 200.0;
 
-/// Largest relative difference between the shares of nodes that are simulated of two jobs: each job's part of the load on shared
-/// storages deviates by as much.
+/// Tolerated relative difference between the simulated share of a job's nodes and that of all nodes. The job's part of the load on
+/// shared storages is wrong by as much.
 const TOLERATED: f64 = 0.02;
 
-/// Largest difference between the parts that nodes of a range have of a sample and of all nodes: means over nodes are those of the
-/// sample.
+/// Tolerated difference between the part of unique nodes in the sample and among all nodes. Means over nodes are those of the sample, so
+/// that unique nodes count too much by as much.
 const UNLIKE: f64 = 0.07;
 
-/// Sizes of samples that are simulated, as parts of the largest one.
-const PARTS: [u32; 3] = [1, 2, 4];
+/// The samples of a run: the divisor of the largest size, and the phase of [`Scenario::sampled`]. Different phases give different
+/// nodes, as far as there are enough, so that the differences between the results show the sampling error.
+const SAMPLES: [(u32, f64); 3] = [(1, 0.0), (2, 1.0 / 3.0), (4, 2.0 / 3.0)];
 
-/// The nodes of a cluster that are simulated. Every other node acts like those of its range.
+/// A sample of a cluster's nodes. Each node that is not simulated is taken to be like the simulated ones of its range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampledNodes {
-    /// Ranges of nodes that are alike: equal hardware, the same jobs, nothing that one of them does alone. They are in order.
+    /// Ranges of nodes that are alike, in order: nodes with equal hardware and the same jobs, none of which has a task or a fault
+    /// of its own.
     pub alike: Vec<Range<u32>>,
     /// The simulated nodes, ascending.
     pub nodes: Vec<u32>,
-    /// Simulated share of the nodes that jobs use.
+    /// Number of simulated nodes divided by the number of nodes that jobs use.
     pub share: f64,
 }
 
@@ -52,9 +54,9 @@ impl SampledNodes {
         &self.nodes[at(nodes.start)..at(nodes.end)]
     }
 
-    /// Returns the number of nodes for which simulated node number `node` stands, itself included.
+    /// Returns the number of nodes that simulated node number `node` represents, itself included.
     #[must_use]
-    pub fn stands_for(&self, node: u32) -> f64 {
+    pub fn represents(&self, node: u32) -> f64 {
         let range = self.alike.iter().find(|range| range.contains(&node));
         range.map_or(1.0, |range| range.len() as f64 / self.among(range).len().max(1) as f64)
     }
@@ -66,8 +68,14 @@ impl SampledNodes {
 }
 
 impl Scenario {
-    /// Returns the nodes to simulate if about `wanted` are to be, and all nodes of ranges that are too small to be sampled. `phase`
-    /// (0 to 1) selects which: different phases give different nodes, as far as there are enough.
+    /// Returns the samples to simulate, of about `wanted` nodes and of half and a quarter of that number.
+    #[must_use]
+    pub fn samples(&self, wanted: u32) -> [SampledNodes; 3] {
+        SAMPLES.map(|(divisor, phase)| self.sampled((wanted / divisor).max(2), phase))
+    }
+
+    /// Returns a sample of about `wanted` nodes, at least two of each range of nodes that are alike. `phase` (0 to 1) selects the place of
+    /// its nodes among those that are alike.
     #[must_use]
     pub fn sampled(&self, wanted: u32, phase: f64) -> SampledNodes {
         let alike = self.alike_nodes();
@@ -132,7 +140,7 @@ impl Scenario {
         written.is_some_and(|bytes| job.nodes > 1 && bytes[1..].iter().all(|bytes| *bytes == 0.0))
     }
 
-    /// Returns why not all nodes of a range act alike; `None` if they do.
+    /// Returns why a sample of about `wanted` nodes cannot represent all nodes; `None` if it can.
     #[must_use]
     pub fn why_not_sampled(&self, wanted: u32) -> Option<String> {
         let of_job = self.jobs.iter().find_map(|job| {
@@ -141,13 +149,12 @@ impl Scenario {
         });
         of_job
             .or_else(|| self.why_storage_is_not_sampled())
-            .or_else(|| PARTS.iter().find_map(|part| self.why_out_of_proportion(wanted / part)))
+            .or_else(|| self.samples(wanted).iter().find_map(|of| self.why_out_of_proportion(of)))
             .or_else(|| self.why_unlike(wanted))
     }
 
-    /// Returns why samples of about `wanted` nodes do not have nodes of all jobs in proportion.
-    fn why_out_of_proportion(&self, wanted: u32) -> Option<String> {
-        let sampled = self.sampled(wanted.max(2), 0.0);
+    /// Returns why a sample does not have nodes of all jobs in proportion; `None` if it does.
+    fn why_out_of_proportion(&self, sampled: &SampledNodes) -> Option<String> {
         let share = |nodes: &Range<u32>| sampled.among(nodes).len() as f64 / nodes.len() as f64;
         let mut copies = self.nodes_of_copies().into_iter();
         let is_apart = |nodes: &Range<u32>| (share(nodes) / sampled.share - 1.0).abs() > TOLERATED;
@@ -162,7 +169,7 @@ impl Scenario {
         })
     }
 
-    /// Returns why means over the nodes of a sample are not those of all nodes.
+    /// Returns why means over the nodes of a sample are not those of all nodes; `None` if they are.
     fn why_unlike(&self, wanted: u32) -> Option<String> {
         let sampled = self.sampled(wanted, 0.0);
         let all = f64::from(self.nodes_in_use());
@@ -378,7 +385,7 @@ model.step = "10 ms"
         assert_eq!(sample.alike, [0..3, 3..4, 4..80, 80..100]);
         assert_eq!(sample.among(&(3..4)), [3]);
         assert_eq!([0..4, 4..80, 80..100].map(|range| sample.among(&range).len()), [3, 15, 4]);
-        assert_eq!(sample.stands_for(80), 5.0);
+        assert_eq!(sample.represents(80), 5.0);
         assert_eq!(sample.share, 0.22);
         let other = scenario.sampled(20, 0.5);
         assert_eq!(other.nodes.len(), sample.nodes.len());
@@ -389,10 +396,10 @@ model.step = "10 ms"
     #[test]
     fn auto_samples_many_nodes_and_long_runs_only() {
         let sampled = |changes: &[&str]| right(&[changes, &["fidelity.nodes=auto"]].concat());
-        assert_eq!(sampled(&[]).sampled_nodes, None);
+        assert_eq!(sampled(&[]).fidelity.nodes, None);
         let many = ["cluster.nodes=20000", "job.nodes=20000", "run.steps=200"];
-        assert_eq!(sampled(&many).sampled_nodes, Some(256));
-        assert_eq!(sampled(&["run.steps=20000"]).sampled_nodes, Some(16));
+        assert_eq!(sampled(&many).fidelity.nodes, Some(256));
+        assert_eq!(sampled(&["run.steps=20000"]).fidelity.nodes, Some(16));
     }
 
     #[test]
@@ -417,7 +424,7 @@ model.step = "10 ms"
             "run.steps=100000",
             "fidelity.nodes=auto",
         ]);
-        assert_eq!(scenario.sampled_nodes, None);
+        assert_eq!(scenario.fidelity.nodes, None);
         assert!(scenario.remarks.iter().any(|remark| remark.contains("parameter servers")));
     }
 

@@ -28,7 +28,8 @@ use super::tiers::Parts;
 use crate::role::Role;
 
 use super::{
-    Background, Cluster, Dataset, Fault, Job, Layout, Operation, Run, Scenario, Stage, Storage,
+    Background, Cluster, Dataset, Fault, Job, Layout, Operation, Run, RunFidelity, Scenario, Stage,
+    Storage,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -281,8 +282,7 @@ impl ScenarioSettings {
         let scenario = Scenario {
             name: self.name.get()?.clone(),
             run: run?,
-            sampled_nodes: None,
-            fidelity: self.fidelity.get().map(FidelitySettings::resolve).unwrap_or_default(),
+            fidelity: RunFidelity::default(),
             prices,
             cluster,
             storage,
@@ -295,9 +295,8 @@ impl ScenarioSettings {
             notes: Vec::new(),
             origins: Origins::default(),
         };
-        let sampled_nodes =
-            self.fidelity.get().and_then(|fidelity| fidelity.nodes(check, &scenario));
-        Some(Scenario { sampled_nodes, ..scenario })
+        let fidelity = self.fidelity.get().map(|fidelity| fidelity.resolve(check, &scenario));
+        Some(Scenario { fidelity: fidelity.unwrap_or_default(), ..scenario })
     }
 
     /// Returns the name of the layout in which jobs read data from `storage`: "records" if at least one of the data sets there

@@ -28,20 +28,19 @@
 //! is over, a core is free. Notices are handled in one match, in order, before workers go on and before anything else happens at
 //! the same simulated time.
 //!
-//! - `run`: `sampled` (runs in which a sample of nodes stands for all), `world` (the owners, and the match that routes events), `options` (of a
-//!   run), `watch` (the end of the run, and its
-//!   progress), `steady` (leaves out steps that repeat exactly), `resource` (shared resources in reports, and energy), `memory` (the
-//!   memory that a run needs); `build`: from the scenario to the start,
+//! - `run`: the start of runs, of all nodes or of samples; `world` (the owners, and the match that routes events), `watch` (the end
+//!   of the run, and its progress), `steady` (repeated steps that are not simulated), `resource` (shared resources in reports, and
+//!   energy), `memory` (the memory that a run needs); `build`: from the scenario to the start,
 //! - `job`: `jobs` (the owner of all job copies), `workflow` (the end of the run, and jobs that begin when others have ended),
-//!   `job_run` (one job copy), `steps` (begin and end of steps), `tally` (which steps are complete), `others` (ends of steps where not
-//!   all nodes are simulated), `batches` (hand-over of batches
-//!   from loaders to devices), `compute` (computation on GPUs and cores, and host-side work), `gradients`, `averages` and `servers`
-//!   (exchanges between model copies), `causes` (why a device waits: a view that changes nothing), `waits` (charges waits to their
-//!   causes, whether they end or are cut off), `learners` (number of learners on each GPU), `outcome`, `repeat` (states that come again), `standstill` (runs in which
-//!   nothing is left to happen); `program`: what each rank does in a step, op by op, and the interpreter of all programs;
-//!   `recovery`: restarts, `tables` (the owner, and the saved state of a job copy), `failures` (what a failure means), `checkpoint`
-//!   (when states are written), `state` (what a state is), `restored` (what restarts restore of loaders), `abort` (the end of
-//!   everything in progress),
+//!   `job_run` (one job copy), `steps` (begin and end of steps), `tally` (which steps are complete), `sampled` (job copies of which
+//!   only some nodes are simulated), `batches` (hand-over of batches from loaders to devices), `compute` (computation on GPUs and
+//!   cores, and host-side work), `gradients`, `averages` and `servers` (exchanges between model copies), `causes` (why a device
+//!   waits: a view that changes nothing), `waits` (charges waits to their causes, whether they end or are cut off), `learners`
+//!   (number of learners on each GPU), `outcome`, `repeat` (states that come again), `standstill` (runs in which nothing is left to
+//!   happen); `program`: what each rank does in a step, op by op, and the interpreter of all programs; `recovery`: restarts,
+//!   `tables` (the owner, and the saved state of a job copy), `failures` (what a failure means), `checkpoint` (when states are
+//!   written), `state` (what a state is), `restored` (what restarts restore of loaders), `abort` (the end of everything in
+//!   progress),
 //! - `communication`: collectives of model copies, and exchanges with parameter servers, on the same network,
 //! - `loader`: `loaders` (the owner), `loader_run` (one loader), `worker` and `workers` (the workers of its stages, and their
 //!   operations), `read` (reading from storages), `service` (what a request meets there besides links), `ranges` (reads in several
@@ -52,11 +51,12 @@
 //!   several devices and loaders share), `input` (a device's batches, and the host that takes them ahead), `past_waits` (its waits,
 //!   which may explain stalls of others), `trainer` (work on the nodes' cores),
 //! - `storage`: contents of storages, and models of their service: `mount` (a storage as a node sees it, and its routes), `source`
-//!   (reading orders), `caches` (page caches, tiers, decoded samples), `limiter` (request rates), `bucket` (bursts of bytes), `table`
-//!   (measured throughput), `disk_head` (seeks), `turns` (service in order of arrival, or of clients in turn), `sizes` (of samples); and two owners of
-//!   activities there: `staging`, `background`,
+//!   (reading orders), `caches` (page caches, tiers, decoded samples), `limiter` (request rates), `bucket` (bursts of bytes),
+//!   `table` (measured throughput), `disk_head` (seeks), `turns` (service in order of arrival, or of clients in turn), `sizes` (of
+//!   samples); and two owners of activities there: `staging`, `background`,
 //! - `env`: the environment that all owners share; `event` (what can happen, and messages between owners), `station` (servers with a
-//!   queue, and cores), `fault`, `others` (nodes that are not simulated, where all nodes meet) and `arrival_law` (when they arrive),
+//!   queue, and cores), `fault`, `sampled_barrier` (barriers of jobs of which only some nodes are simulated) and `arrival_law` (the
+//!   distribution of arrivals there),
 //! - `ids`: ids, which know nothing of what they identify, and the tables that they index.
 //!
 //! # The path of a sample

@@ -1,4 +1,4 @@
-//! Samples of nodes that stand for all: compared with runs of all nodes.
+//! Runs of samples of nodes, compared with runs of all nodes.
 //!
 //! `cargo test --release -p forebay-sim --test sampled_nodes -- --ignored --nocapture` simulates all twenty scenarios, and shows the
 //! error of each in a table. It takes some minutes.

@@ -1,7 +1,6 @@
-//! Upper tails of distributions that are known from a sample: which value is exceeded with a small probability, also beyond the
-//! largest one seen.
+//! Upper tails of distributions that are known from a sample: quantiles near 1, also beyond the largest value of the sample.
 
-use super::interval::normal_quantile;
+use super::interval::{mean, normal_quantile, sd};
 
 /// Smallest sample whose tail is fitted; smaller ones count as normally distributed.
 const FEWEST: usize = 40;
@@ -9,7 +8,7 @@ const FEWEST: usize = 40;
 /// Least and largest number of excesses to which a tail is fitted; in between, a tenth of the sample.
 const EXCESSES: (usize, usize) = (10, 20);
 
-/// Number of values above a quantile from which on the sample itself gives it.
+/// Least number of values above a quantile for which the quantile is interpolated in the sample; rarer values follow from the fit.
 const ENOUGH: f64 = 2.0;
 
 /// The upper tail of a distribution, from a sample.
@@ -39,10 +38,7 @@ impl Tail {
     /// Returns the tail of the distribution of `values`.
     pub fn new(mut values: Vec<f64>) -> Tail {
         values.sort_by(|a, b| b.total_cmp(a));
-        let n = values.len().max(1) as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        let sd = (squares / (n - 1.0).max(1.0)).sqrt();
+        let (mean, sd) = (mean(&values).unwrap_or(0.0), sd(&values).unwrap_or(0.0));
         let fit = Excesses::fit(&values);
         Tail { values, mean, sd, fit }
     }

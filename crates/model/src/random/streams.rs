@@ -56,7 +56,7 @@ pub enum Purpose {
     /// Which node fails at a time that the scenario gives; owner: job copy, entity: number of the failure.
     FailedNode = 32,
     /// Arrival of the last of the nodes that are not simulated; owner: job copy, entity: step, index: range of nodes that are alike.
-    Others = 33,
+    LastNode = 33,
 }
 
 impl Purpose {

@@ -15,7 +15,9 @@ use super::own_links::OwnLinks;
 use super::plan::{Pace, Plan, Reduction};
 use super::progress::Progress;
 use super::sequence::{Planned, Ranks, Sequence};
-use crate::env::{ActivityId, Delay, Env, Event, Notice, Others, WaitForOthers, Waited, broken};
+use crate::env::{
+    ActivityId, BarrierWait, Delay, Env, Event, Notice, SampledBarrier, Waited, broken,
+};
 use crate::ids::{CommunicatorId, DeviceId, JobId};
 
 /// A communicator and the progress of its ranks.
@@ -36,10 +38,10 @@ pub(crate) struct CommunicatorRun {
     pub(super) own: Option<OwnLinks>,
     /// Communicators that continue collectives of this one ([`Planned::then`]), each with a device that takes part in both.
     pub(super) then: Vec<(CommunicatorId, DeviceId)>,
-    /// The ranks that are not simulated, if there are any.
-    pub(crate) others: Option<Box<Others>>,
-    /// The wait for the last of all ranks, once all simulated ranks have started a collective.
-    wait: Option<WaitForOthers>,
+    /// When the last rank starts each collective, where only some of the ranks are simulated.
+    pub(crate) barrier: Option<Box<SampledBarrier>>,
+    /// The latest wait for a rank that is not simulated.
+    wait: Option<BarrierWait>,
     /// Tracks in the timeline, if one is recorded.
     pub(crate) tracks: Option<SyncTracks>,
 }
@@ -106,7 +108,7 @@ impl CommunicatorRun {
             sent: 0.0,
             own: None,
             then: Vec::new(),
-            others: None,
+            barrier: None,
             wait: None,
             tracks: None,
         };
@@ -188,7 +190,7 @@ impl CommunicatorRun {
     /// Cancels the current collective, so that the step can begin again.
     pub(super) fn abort(&mut self, now: Time) {
         self.exchange.abort();
-        self.others.iter_mut().for_each(|others| others.abort(now));
+        self.barrier.iter_mut().for_each(|barrier| barrier.abort(now));
         self.wait = None;
         self.restart();
     }
@@ -204,11 +206,11 @@ impl CommunicatorRun {
         let (now, round) = (env.now, self.sequence.round(step));
         let all = (round, self.sequence.number(round));
         let begun = self.progress.start(now, all, numbers.clone(), (d, self.ranks.starters));
-        let Some(others) = &mut self.others else { return begun };
+        let Some(barrier) = &mut self.barrier else { return begun };
         for number in numbers {
-            others.arrive((round, number), (now, d), waited);
-            let Some(last) = self.progress.last_mut(round, number) else { continue };
-            if let Some(wait) = others.last((round, number), now, &env.streams) {
+            barrier.arrive((round, number), (now, d), waited);
+            let Some(last) = self.progress.started_last_mut(round, number) else { continue };
+            if let Some(wait) = barrier.last((round, number), now, &env.streams) {
                 last.0 = wait.end();
                 self.wait = Some(wait);
             }
@@ -216,13 +218,13 @@ impl CommunicatorRun {
         begun
     }
 
-    /// Lets the nodes of ranks that are not simulated set out for the next collectives at `now`.
+    /// Begins a step at `now`: starts of collectives by ranks that are not simulated are drawn from here on.
     pub(super) fn begin_step(&mut self, now: Time) {
-        self.others.iter_mut().for_each(|others| others.begin_step(now));
+        self.barrier.iter_mut().for_each(|barrier| barrier.begin_step(now));
     }
 
-    /// Returns the last wait for ranks that are not simulated, if there are any.
-    pub(crate) fn wait_for_others(&self) -> Option<WaitForOthers> {
+    /// Returns the latest wait for a rank that is not simulated. Of several buckets, waits for earlier ones are no longer known.
+    pub(crate) fn barrier_wait(&self) -> Option<BarrierWait> {
         self.wait
     }
 

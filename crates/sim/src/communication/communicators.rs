@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use forebay_engine::Fingerprint;
+use forebay_engine::{Fingerprint, Time};
 use forebay_report::{ParallelOutcome, SyncOutcome};
 
 use super::averages::Averages;
@@ -205,8 +205,8 @@ impl Communicators {
         }
     }
 
-    /// Lets the nodes of communicator `c` whose ranks are not simulated set out for the next collectives at `now`.
-    pub(crate) fn begin_step(&mut self, now: forebay_engine::Time, c: CommunicatorId) {
+    /// Begins a step of communicator `c` at `now`.
+    pub(crate) fn begin_step(&mut self, now: Time, c: CommunicatorId) {
         self.all[c].begin_step(now);
     }
 

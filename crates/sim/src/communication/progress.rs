@@ -157,8 +157,12 @@ impl Progress {
         self.of(round)?.last.get(CollectiveId::new(number)).copied()
     }
 
-    /// Returns the same, to change it.
-    pub(super) fn last_mut(&mut self, round: u64, number: u32) -> Option<&mut (Time, DeviceId)> {
+    /// Returns what [`Progress::started_last`] returns, to change it.
+    pub(super) fn started_last_mut(
+        &mut self,
+        round: u64,
+        number: u32,
+    ) -> Option<&mut (Time, DeviceId)> {
         let Others { before, later } = &mut *self.others;
         let mut all = [&mut self.now, before].into_iter().chain(later);
         let of = all.find(|of| of.place == round + 1)?;

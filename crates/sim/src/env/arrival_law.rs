@@ -1,36 +1,36 @@
-//! When nodes that are alike arrive where all nodes meet: the distribution of the times since they have set out together.
+//! Arrivals of nodes with the same hardware at a barrier: the distribution of the times from the start of the step.
 //!
-//! Times vary from step to step, for all nodes together, and from node to node within a step. How much of each there is follows from an
-//! analysis of variance. Steps are told apart by the median of their times: where batches are ready all nodes arrive together, and where
-//! loaders are behind, some much later than others.
+//! These times vary from step to step, for all nodes together, and from node to node within a step. An analysis of variance separates
+//! the two. Steps are divided into three classes by their median time: where batches are ready, all nodes arrive together, and where
+//! loaders are behind, some nodes arrive much later than others.
 
 use std::collections::VecDeque;
 
-use forebay_engine::stats::Tail;
+use forebay_engine::stats::{Tail, mean, sd};
 use forebay_report::Cause;
 
-/// Number of arrivals from which a distribution is taken: those of the latest steps.
+/// Largest number of arrivals, those of the latest steps, that a distribution is estimated from.
 const ARRIVALS: usize = 16_384;
 
-/// Number of arrivals from which on steps are told apart by their medians.
+/// Least number of arrivals for which steps are divided into classes by their medians.
 const ENOUGH: usize = 600;
 
-/// A distribution is computed anew after this part of its arrivals has come.
+/// A distribution is estimated again once one in this many of its arrivals is new.
 const RENEWED: usize = 16;
 
-/// A time since nodes have set out [s], and what the node that arrives had waited for.
+/// Arrival of a node: the time since the start of the step [s], and what the node waited for.
 pub(super) type Arrived = (f64, Cause);
 
-/// The distribution of the arrivals of nodes that are alike, at one kind of meeting.
+/// The distribution of the arrivals of nodes with the same hardware at one kind of barrier.
 #[derive(Debug, Default)]
 pub(super) struct ArrivalLaw {
     /// The latest steps, oldest first.
     steps: VecDeque<Step>,
-    /// Number of arrivals in `steps`, and of those since `known` was computed.
+    /// Number of arrivals in `steps`, and number of those since `classes` was estimated.
     arrivals: usize,
     new: usize,
-    /// What is known of steps by their median, up to a limit [s], in ascending order.
-    known: Vec<(f64, Known)>,
+    /// The classes of steps, each with its largest median [s], in ascending order.
+    classes: Vec<(f64, StepClass)>,
 }
 
 /// The arrivals in a step.
@@ -42,20 +42,20 @@ struct Step {
     variance: f64,
 }
 
-/// What earlier steps say.
+/// The distribution of arrivals in a class of steps, as a mean per step plus deviations of nodes from it.
 #[derive(Debug)]
-struct Known {
+struct StepClass {
     mean: f64,
-    /// Part of a step's deviation from `mean` that is the step's own, and not chance among few nodes.
-    own: f64,
+    /// Reliability of a step's observed mean: the share of its variance that is due to the step, and not to the few nodes observed.
+    reliability: f64,
     deviations: Tail,
-    /// Deviations in ascending order, with what these nodes waited for.
+    /// The deviations in ascending order, with what these nodes waited for.
     causes: Vec<Arrived>,
 }
 
 impl ArrivalLaw {
-    /// Adds the arrivals in a step; returns the time that a further node exceeds with `probability` in this step [s], and what such a
-    /// node waits for.
+    /// Adds the arrivals of the simulated nodes in a step; returns the arrival that a node which is not simulated exceeds with
+    /// `probability` in this step.
     pub(super) fn further(&mut self, times: Vec<Arrived>, probability: f64) -> Arrived {
         let number = times.len();
         let step = Step::new(times);
@@ -71,20 +71,20 @@ impl ArrivalLaw {
         if self.new * RENEWED >= self.arrivals {
             self.renew();
         }
-        let last = self.known.len() - 1;
-        let at = self.known.partition_point(|(limit, _)| *limit < median).min(last);
-        self.known[at].1.exceeded_with(probability, mean)
+        let last = self.classes.len() - 1;
+        let at = self.classes.partition_point(|(limit, _)| *limit < median).min(last);
+        self.classes[at].1.exceeded_with(probability, mean)
     }
 
-    /// Computes anew what is known.
+    /// Estimates the classes again.
     fn renew(&mut self) {
         self.new = 0;
-        self.known.clear();
+        self.classes.clear();
         let all: Vec<&Step> = self.steps.iter().collect();
-        let whole = Known::new(&all);
-        // Where steps differ by chance only, telling them apart would select among equals.
-        if self.arrivals < ENOUGH || whole.own < 0.5 {
-            return self.known.push((f64::INFINITY, whole));
+        let whole = StepClass::new(&all);
+        // Where steps differ by chance only, their medians say nothing about them.
+        if self.arrivals < ENOUGH || whole.reliability < 0.5 {
+            return self.classes.push((f64::INFINITY, whole));
         }
         let mut medians: Vec<f64> = all.iter().map(|step| step.median).collect();
         medians.sort_by(f64::total_cmp);
@@ -93,7 +93,7 @@ impl ArrivalLaw {
             let of = |step: &&&Step| from < step.median && step.median <= limit;
             let steps: Vec<&Step> = all.iter().filter(of).copied().collect();
             if !steps.is_empty() {
-                self.known.push((limit, Known::new(&steps)));
+                self.classes.push((limit, StepClass::new(&steps)));
                 from = limit;
             }
         }
@@ -103,51 +103,56 @@ impl ArrivalLaw {
 impl Step {
     fn new(mut times: Vec<Arrived>) -> Step {
         times.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let n = times.len().max(1) as f64;
-        let median = times.get(times.len() / 2).map_or(0.0, |(time, _)| *time);
-        let mean = times.iter().map(|(time, _)| time).sum::<f64>() / n;
-        let squares = times.iter().map(|(time, _)| (time - mean).powi(2)).sum::<f64>();
-        Step { times, median, mean, variance: squares / (n - 1.0).max(1.0) }
+        let seconds: Vec<f64> = times.iter().map(|(seconds, _)| *seconds).collect();
+        let median = seconds.get(seconds.len() / 2).copied().unwrap_or(0.0);
+        let (mean, variance) = mean_and_variance(&seconds);
+        Step { times, median, mean, variance }
     }
 }
 
-impl Known {
-    /// Returns what `steps` say, in each of which equally many nodes arrive.
-    fn new(steps: &[&Step]) -> Known {
+/// Returns the mean and the variance of a sample; 0 if they are not known.
+fn mean_and_variance(values: &[f64]) -> (f64, f64) {
+    (mean(values).unwrap_or(0.0), sd(values).unwrap_or(0.0).powi(2))
+}
+
+impl StepClass {
+    /// Estimates the distribution from `steps`, in each of which equally many nodes arrive.
+    fn new(steps: &[&Step]) -> StepClass {
         let (number, n) = (steps.len() as f64, steps[0].times.len().max(1) as f64);
-        let mean = steps.iter().map(|step| step.mean).sum::<f64>() / number;
+        let means: Vec<f64> = steps.iter().map(|step| step.mean).collect();
+        let (mean, variance) = mean_and_variance(&means);
         let within = steps.iter().map(|step| step.variance).sum::<f64>() / number;
-        let squares = steps.iter().map(|step| (step.mean - mean).powi(2)).sum::<f64>();
         let chance = within / n;
-        let between = (squares / (number - 1.0).max(1.0) - chance).max(0.0);
-        // Of a single step nothing is known but its own level.
+        let between = (variance - chance).max(0.0);
+        // With a single step, its observed mean is all that is known.
         let alone = number < 2.0 || chance == 0.0;
-        let own = if alone { 1.0 } else { between / (between + chance) };
-        // Deviations from a level that follows the step's own arrivals are too small, and those of further nodes include the error of
-        // the level.
+        let reliability = if alone { 1.0 } else { between / (between + chance) };
+        // The level is estimated from the same arrivals, so observed deviations are too small; those of nodes that are not simulated
+        // also contain the error of the level.
         let (seen, further) = match alone {
             true => (within * (1.0 - 1.0 / n), within * (1.0 + 1.0 / n)),
             false => {
-                let seen = between * (1.0 - own).powi(2) + within * (1.0 - (2.0 - own) * own / n);
-                (seen, between * (1.0 - own) + within)
+                let seen = between * (1.0 - reliability).powi(2)
+                    + within * (1.0 - (2.0 - reliability) * reliability / n);
+                (seen, between * (1.0 - reliability) + within)
             }
         };
         let scale = if seen > 0.0 { (further / seen).sqrt() } else { 1.0 };
         let of_step = |step: &&Step| {
-            let level = mean + own * (step.mean - mean);
+            let level = mean + reliability * (step.mean - mean);
             let scaled = |(time, cause): &Arrived| (scale * (time - level), *cause);
             step.times.iter().map(scaled).collect::<Vec<Arrived>>()
         };
         let mut causes: Vec<Arrived> = steps.iter().flat_map(of_step).collect();
         causes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let deviations = Tail::new(causes.iter().map(|(deviation, _)| *deviation).collect());
-        Known { mean, own, deviations, causes }
+        StepClass { mean, reliability, deviations, causes }
     }
 
-    /// Returns the time that a further node exceeds with `probability` in a step whose arrivals have this `mean`, and what such a node
-    /// waits for.
+    /// Returns the arrival that a node which is not simulated exceeds with `probability` in a step whose observed arrivals have this
+    /// `mean`.
     fn exceeded_with(&self, probability: f64, mean: f64) -> Arrived {
-        let level = self.mean + self.own * (mean - self.mean);
+        let level = self.mean + self.reliability * (mean - self.mean);
         let deviation = self.deviations.exceeded_with(probability);
         let last = self.causes.len().saturating_sub(1);
         let at = self.causes.partition_point(|(of, _)| *of < deviation).min(last);

@@ -50,8 +50,8 @@ pub(crate) enum ActivityId {
     Checkpoint(CheckpointId),
     /// The transfer of a job copy's state to a storage.
     Write(WriteId),
-    /// The nodes of a job copy that are not simulated, while the simulated ones have ended a step.
-    Others(JobId),
+    /// The wait of a job copy, whose simulated nodes have ended a step, for the last of its nodes that are not simulated.
+    LastNode(JobId),
     /// Reading the last checkpoint of a job copy back after a failure.
     ReadBack(FailuresId),
     /// The restart of a job copy that failed.

@@ -5,7 +5,7 @@ mod arrival_law;
 mod bucket;
 mod event;
 mod fault;
-mod others;
+mod sampled_barrier;
 mod station;
 
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use crate::ids::{IdVec, StationId, TokenBucketId};
 pub(crate) use bucket::TokenBucket;
 pub(crate) use event::{ActivityId, Delay, Event, Lanes, Notice};
 pub(crate) use fault::{DeviceGpu, FaultRun, Faults, GpuPlace};
-pub(crate) use others::{EpochsOfLoader, NodesOfJob, Others, WaitForOthers, Waited};
+pub(crate) use sampled_barrier::{BarrierWait, EpochsOfLoader, NodeSample, SampledBarrier, Waited};
 pub use station::Station;
 pub(crate) use station::{Cores, Service, Waiting};
 

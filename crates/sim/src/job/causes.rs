@@ -121,7 +121,7 @@ impl Causes<'_> {
                     self.of_rank(d, peer, (since, at), pieces);
                 }
                 let mut of = self.of.communicators_of(d, communicator).iter();
-                if let Some(wait) = of.find_map(|c| self.of.communicators[c].wait_for_others()) {
+                if let Some(wait) = of.find_map(|c| self.of.communicators[c].barrier_wait()) {
                     for piece in wait.within(at, until) {
                         at = piece.end;
                         pieces.push(piece);
@@ -297,7 +297,7 @@ impl Causes<'_> {
         self.of_rank(d, slowest, (own_end, all), pieces);
         let alone = job.parts.devices.len() == stages as usize;
         let cause = if alone { Cause::Swap } else { Cause::Communication };
-        let wait = job.others.as_ref().and_then(|others| others.wait());
+        let wait = job.sampled.as_ref().and_then(|sampled| sampled.wait());
         let there = wait.map_or(until, |wait| wait.start().clamp(all, until));
         pieces.push(own(cause, (all, there)));
         pieces.extend(wait.into_iter().flat_map(|wait| wait.within(there, until)));

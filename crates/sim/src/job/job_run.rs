@@ -10,8 +10,8 @@ use forebay_report::StallCause;
 use forebay_scenario::{BatchInterval, Goal};
 
 use super::learners::LearnersRun;
-use super::others::OthersOfJob;
 use super::program::{Programs, Spread};
+use super::sampled::SampledJob;
 use super::tally::Tally;
 use crate::device::{CpuThreads, LaunchRun};
 use crate::env::{Delay, broken};
@@ -35,8 +35,8 @@ pub(crate) struct JobRun {
     pub(crate) spread: Spread,
     open: OpenSteps,
     tally: Tally,
-    /// The nodes of the job copy that are not simulated, if there are any.
-    pub(crate) others: Option<Box<OthersOfJob>>,
+    /// What the job copy needs if only some of its nodes are simulated.
+    pub(crate) sampled: Option<Box<SampledJob>>,
     finished: bool,
     pub(super) steps: Steps,
 }
@@ -127,7 +127,7 @@ impl JobRun {
         steps: Steps,
     ) -> JobRun {
         let (parts, open, finished) = (Parts::default(), OpenSteps::default(), false);
-        let others = None;
+        let sampled = None;
         JobRun {
             job,
             copy,
@@ -138,7 +138,7 @@ impl JobRun {
             spread,
             open,
             tally,
-            others,
+            sampled,
             finished,
             steps,
         }
@@ -201,7 +201,7 @@ impl JobRun {
         self.open.smaller.push(SmallerBatch { model, step, missing });
     }
 
-    /// Returns whether nothing is known of batches of steps in progress.
+    /// Returns whether no batch has been recorded for a step in progress.
     pub(super) fn open_is_empty(&self) -> bool {
         self.open.fresh.is_empty() && self.open.smaller.is_empty()
     }

@@ -8,11 +8,11 @@ mod gradients;
 mod job_run;
 mod jobs;
 mod learners;
-mod others;
 mod outcome;
 mod program;
 mod recovery;
 mod repeat;
+mod sampled;
 mod servers;
 mod standstill;
 mod steps;
@@ -23,7 +23,6 @@ mod workflow;
 pub(crate) use job_run::{Batches, JobRun, Plan};
 pub(crate) use jobs::Jobs;
 pub(crate) use learners::LearnersRun;
-pub(crate) use others::OthersOfJob;
 pub(crate) use program::{
     CutExchange, Exchange, Exchanges, OfRoot, OfStage, Op, ParallelDevice, Piece, Program,
     Programs, Replica, Spread, Started, replica, stage_program,
@@ -33,6 +32,7 @@ pub(crate) use recovery::{
     RecoveryRun, Restored, StatePart, WritePlace,
 };
 pub(crate) use repeat::JobTotals;
+pub(crate) use sampled::SampledJob;
 pub use tally::Barrier;
 pub(crate) use tally::{Apart, Tally};
 pub(crate) use workflow::Waiting;

@@ -61,8 +61,8 @@ impl Jobs {
         outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
         outcome.queue.ages = ages.iter().collect();
         outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));
-        if let Some(others) = &job.others {
-            others.include(&mut outcome);
+        if let Some(sampled) = &job.sampled {
+            sampled.scale_outcome(&mut outcome);
         }
         add_steps(&outcome.steps, outcome.start, &mut outcome.series);
         outcome
@@ -103,8 +103,8 @@ impl Jobs {
         let loaders = &self.loaders[job.parts.loaders];
         let keeps = loaders.iter().any(|loader| loader.caches.exist());
         let mut steps = job.steps.so_far(job.parts.devices.len());
-        if let Some(others) = &job.others {
-            others.include_steps(&mut steps);
+        if let Some(sampled) = &job.sampled {
+            sampled.scale_steps(&mut steps);
         }
         JobOutcome {
             job: job.job,

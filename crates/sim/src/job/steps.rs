@@ -31,8 +31,8 @@ impl Jobs {
         }
         let job = &mut self.jobs[j];
         job.learners.begin_window(env.now, job.steps.completed());
-        if let Some(others) = &mut job.others {
-            others.begin_step(env.now);
+        if let Some(sampled) = &mut job.sampled {
+            sampled.begin_step(env.now);
         }
         for c in self.jobs[j].parts.communicators {
             self.communicators.begin_step(env.now, c);

@@ -48,8 +48,8 @@ pub struct Memory {
 /// Returns an estimate of the memory that a replication of `scenario` needs.
 #[must_use]
 pub fn memory(scenario: &Scenario) -> Memory {
-    // Samples of half and a quarter of the nodes may run at the same time.
-    let sampled = scenario.sampled_nodes.map(|nodes| scenario.sampled(nodes, 0.0).share * 1.75);
+    // The samples of half and a quarter of the size may run at the same time.
+    let sampled = scenario.fidelity.nodes.map(|nodes| scenario.sampled(nodes, 0.0).share * 1.75);
     let simulated = sampled.unwrap_or(1.0).min(1.0);
     let of = |job: &Job| {
         let (copies, nodes) = (f64::from(job.copies), simulated * f64::from(job.nodes));

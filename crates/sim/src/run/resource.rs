@@ -285,7 +285,7 @@ impl Resources {
         sample: Option<&SampledNodes>,
     ) -> Option<EnergyOutcome> {
         let cluster = &scenario.cluster;
-        let stands_for = |node: u32| sample.map_or(1.0, |sample| sample.stands_for(node));
+        let represents = |node: u32| sample.map_or(1.0, |sample| sample.represents(node));
         let power = |node: u32| cluster.node_at(node).power;
         let (seconds, mut idle) = (env.now.seconds(), 0.0);
         for alike in cluster.alike(0..cluster.nodes) {
@@ -294,7 +294,7 @@ impl Resources {
         let server = power(0)?;
         idle += own_servers(scenario) * server.idle * seconds;
         let of =
-            |node: u32, part: fn(Power) -> f64| power(node).map_or(0.0, part) * stands_for(node);
+            |node: u32, part: fn(Power) -> f64| power(node).map_or(0.0, part) * represents(node);
         let mut gpus = 0.0;
         for d in jobs.devices() {
             let job = &scenario.jobs[jobs.job_of_device(d)];

@@ -18,7 +18,7 @@ use forebay_engine::{Fingerprint, Span, Time};
 use forebay_report::{EnergyOutcome, Outcome, RepeatedSteps};
 use forebay_scenario::{Scenario, SteadyState, Stop};
 
-use super::options::Options;
+use super::Options;
 use super::resource::Resources;
 use crate::env::Env;
 use crate::ids::JobId;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_engine::Time;
 use forebay_report::{JobOutcome, Known};
 
-use super::options::Options;
+use super::Options;
 use crate::env::{Env, Faults};
 use crate::job::{JobRun, Jobs};
 

@@ -4,8 +4,8 @@ use forebay_engine::{self, Calendar, Model, Time};
 use forebay_report::{Known, Outcome};
 use forebay_scenario::{SampledNodes, Scenario, Stop};
 
+use super::Options;
 use super::build::build;
-use super::options::Options;
 use super::resource::Resources;
 use super::steady::{Running, Steady};
 use super::watch::Watch;
@@ -107,7 +107,7 @@ impl Model for World<'_> {
                 | ActivityId::Arriving { .. }
                 | ActivityId::Checkpoint(_)
                 | ActivityId::Restart(_)
-                | ActivityId::Others(_)
+                | ActivityId::LastNode(_)
                 | ActivityId::Communicator(_)
                 | ActivityId::Endless => broken("these activities transfer nothing that ends"),
             }
@@ -165,7 +165,9 @@ impl Model for World<'_> {
                 self.jobs.end_checkpoint_pause(&mut self.env, c)
             }
             Event::Waited(ActivityId::Restart(f)) => self.jobs.restart(&mut self.env, f),
-            Event::Waited(ActivityId::Others(j)) => self.jobs.end_step_of_others(&mut self.env, j),
+            Event::Waited(ActivityId::LastNode(j)) => {
+                self.jobs.end_step_of_last_node(&mut self.env, j)
+            }
             Event::Turned(fault) => self.faults.turn(&mut self.env, fault),
             Event::Failed { failures, node } => self.jobs.fail(&mut self.env, failures, node),
             Event::Opened(_) | Event::Waited(_) => {

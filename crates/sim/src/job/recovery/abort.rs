@@ -39,7 +39,7 @@ impl Owner {
                 self.parts.checkpoints.contains(world.recoveries.checkpoint_of(w))
             }
             ActivityId::ReadBack(f) => self.parts.failures.contains(f),
-            ActivityId::Averaged(j) | ActivityId::Others(j) => j == self.job,
+            ActivityId::Averaged(j) | ActivityId::LastNode(j) => j == self.job,
             // Copies end before the job copy trains, and a restart must still come.
             ActivityId::Copy(_)
             | ActivityId::Restart(_)
@@ -110,8 +110,8 @@ impl Jobs {
         self.recoveries.abandon(now, parts.checkpoints);
         self.communicators.abort(env, j, parts.communicators);
         self.jobs[j].spread.abort();
-        if let Some(others) = &mut self.jobs[j].others {
-            others.abort(now);
+        if let Some(sampled) = &mut self.jobs[j].sampled {
+            sampled.abort(now);
         }
         for s in parts.servers {
             self.communicators[s].abort();

@@ -17,14 +17,14 @@ use super::parallel::Stages;
 use super::sync::{cut_exchange, exchange_of_whole_batches};
 use crate::communication::{ByStepKind, Cycle};
 use crate::device::{CpuThreads, Device, DeviceInput, Host, LaunchRun, Launching, Trainer};
-use crate::env::{Delay, EpochsOfLoader, NodesOfJob, Service, Station};
+use crate::env::{Delay, EpochsOfLoader, NodeSample, Service, Station};
 use crate::ids::{
     DeviceId, IdVec, Ids, JobId, LoaderId, PartId, RangeVec, RankId, SimulatedNodeId, StationId,
     TrainerId,
 };
 use crate::job::{
-    Apart, Barrier, Batches, CutExchange, Exchange, JobRun, LearnersRun, OthersOfJob, Plan,
-    Program, Programs, Replica, Spread, Tally, Waiting, replica,
+    Apart, Barrier, Batches, CutExchange, Exchange, JobRun, LearnersRun, Plan, Program, Programs,
+    Replica, SampledJob, Spread, Tally, Waiting, replica,
 };
 
 /// A job copy being built.
@@ -90,8 +90,8 @@ impl Builder<'_> {
             }
         }
         self.note_gpus(job, (node, device));
-        let nodes = self.nodes_of_job(&of, (node, device));
-        run.others = nodes.clone().map(|nodes| Box::new(OthersOfJob::new(nodes, job.nodes)));
+        let nodes = self.node_sample(&of, (node, device));
+        run.sampled = nodes.clone().map(|nodes| Box::new(SampledJob::new(nodes, job.nodes)));
         run.parts.trainers = self.trainers(&of, (node, device), &on_cores);
         let exchanges = self.parts.communicators.next_ids();
         let servers_of_job = job.sync.as_ref().filter(|sync| sync.servers.is_some());
@@ -220,13 +220,13 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns which nodes of a job copy are simulated, and how many others are like them; `None` if all are simulated. The job copy
+    /// Returns which nodes of a job copy are simulated, and how many nodes they represent; `None` if all are simulated. The job copy
     /// is on nodes from `first` on and has devices from `device` on.
-    fn nodes_of_job(
+    fn node_sample(
         &self,
         of: &JobCopy,
         (first, device): (u32, DeviceId),
-    ) -> Option<Arc<NodesOfJob>> {
+    ) -> Option<Arc<NodeSample>> {
         let sample = self.sample.filter(|_| of.nodes.len() < of.job.nodes as usize)?;
         let place = |node: u32| {
             let before = of.nodes.partition_point(|known| first + *known < node);
@@ -240,7 +240,7 @@ impl Builder<'_> {
         let every_step = of.job.batch_interval == BatchInterval::Every(1.0);
         let begins_anew = (loader.requests.is_some() || loader.rebuilt.is_some()) && every_step;
         let devices = self.parts.devices.ids_from(device);
-        Some(Arc::new(NodesOfJob {
+        Some(Arc::new(NodeSample {
             nodes: RangeVec::new(device, self.places.nodes[devices].iter().map(|of| place(*of))),
             alike: alike.collect(),
             owner: of.number.number().into(),

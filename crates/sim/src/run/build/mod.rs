@@ -37,11 +37,11 @@ use forebay_model::random::Streams;
 use forebay_report::Resource;
 use forebay_scenario::{Job, Node, SampledNodes, Scenario};
 
-use super::options::{LOOK_UPS_IN_EVENT, Options};
 use super::resource::{Member, ResourceRun, Resources};
 use super::steady::Steady;
 use super::watch::Watch;
 use super::world::World;
+use super::{LOOK_UPS_IN_EVENT, Options};
 use crate::communication::Communicators;
 use crate::device::Devices;
 use crate::env::{ActivityId, Delay, DeviceGpu, Env, Faults, Lanes, Service};
@@ -221,7 +221,8 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// Returns the simulated nodes of a job copy of `job` on nodes from `first` on, by their numbers in the job copy.
+    /// Returns which nodes of a job copy of `job` are simulated, as numbers within the job copy, whose first node is node `first` of
+    /// the cluster.
     fn simulated(&self, job: &Job, first: u32) -> Vec<u32> {
         let all = first..first + job.nodes;
         match self.sample {

@@ -194,8 +194,8 @@ impl Builder<'_> {
     }
 
     /// Assigns GPUs to the model copies (with all their stages) of one copy of job `index`, on nodes from `first` on, of which
-    /// those with the numbers `nodes` are simulated. The job copy takes the first free GPUs. A GPU is free if no job that may run at the same time uses it. If too few GPUs are free,
-    /// GPU numbers wrap around to 0, and jobs share GPUs.
+    /// those with the numbers `nodes` are simulated. The job copy takes the first free GPUs. A GPU is free if no job that may run
+    /// at the same time uses it. If too few GPUs are free, GPU numbers wrap around to 0, and jobs share GPUs.
     pub(in crate::run) fn take_gpus(&mut self, index: usize, first: u32, nodes: &[u32]) {
         let job = &self.scenario.jobs[index];
         let over = self.over_before(job);

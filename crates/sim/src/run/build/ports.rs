@@ -222,7 +222,7 @@ impl Builder<'_> {
         self.share_changing(&mut users);
         for (job, ways) in self.parts.jobs.iter().zip(self.parts.communicators.ways()) {
             // The links of collectives of a sample of nodes are not simulated.
-            let Some(ways) = ways.as_ref().filter(|_| job.others.is_none()) else { continue };
+            let Some(ways) = ways.as_ref().filter(|_| job.sampled.is_none()) else { continue };
             if !job.parts.servers.is_empty() {
                 ways.all_links().for_each(|link| users.share(link));
             }

@@ -17,7 +17,7 @@ use crate::communication::{
     Averages, ByStepKind, Collectives, Communicator, CommunicatorRun, Cycle, Plan, Planned,
     RankRoutes, Ranks, Sequence, StepKind, SyncTracks,
 };
-use crate::env::{NodesOfJob, Others};
+use crate::env::{NodeSample, SampledBarrier};
 use crate::ids::DeviceId;
 use crate::job::{CutExchange, Piece, Program, Started};
 
@@ -52,7 +52,7 @@ impl Builder<'_> {
         of: &JobCopy,
         copy: u32,
         (node, device): (u32, DeviceId),
-        (programs, sampled): (&ByStepKind<Vec<Program>>, Option<Arc<NodesOfJob>>),
+        (programs, sampled): (&ByStepKind<Vec<Program>>, Option<Arc<NodeSample>>),
     ) -> Option<Box<RankRoutes>> {
         let job = of.job;
         let sync = exchange_of_whole_batches(job).filter(|sync| sync.servers.is_none())?;
@@ -98,7 +98,7 @@ impl Builder<'_> {
         let number = self.parts.communicators.next_ids().0;
         let mut communicator =
             CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
-        communicator.others = sampled.map(|nodes| Box::new(Others::new(nodes)));
+        communicator.barrier = sampled.map(|nodes| Box::new(SampledBarrier::new(nodes)));
         communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
         self.parts.communicators.add(communicator);
         Some(Box::new(ways))

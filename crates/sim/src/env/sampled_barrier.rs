@@ -1,8 +1,8 @@
-//! Nodes of a job copy that are not simulated, where all nodes meet: at the end of a step, and before a collective.
+//! Barriers of a job copy of which only some nodes are simulated: the end of a step, and the start of each collective.
 //!
-//! Each of them arrives as late as a node that is like it would, so the last one of all arrives later than the last one that is
-//! simulated. When it arrives is drawn: the latest of as many times as there are further nodes, from the distribution of the times at
-//! which simulated nodes have arrived, in this step and in earlier ones.
+//! The last of all nodes arrives at a barrier later than the last simulated one. Its arrival is drawn: the latest of as many arrivals as
+//! there are nodes that are not simulated, each from the distribution of the arrivals of simulated nodes with the same hardware, in
+//! this step and in earlier ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,109 +16,109 @@ use forebay_scenario::Distribution;
 use super::arrival_law::{ArrivalLaw, Arrived};
 use crate::ids::{DeviceId, IdVec, Ids, RangeVec, SimulatedNodeId};
 
-/// The nodes of a job copy: which are simulated, and for how many others each stands.
+/// Which nodes of a job copy are simulated, and how many nodes they represent.
 #[derive(Debug, Clone)]
-pub(crate) struct NodesOfJob {
+pub(crate) struct NodeSample {
     /// Node of each device of the job copy.
     pub(crate) nodes: RangeVec<DeviceId, SimulatedNodeId>,
-    /// Ranges of simulated nodes that are alike, each with the number of further nodes that are like them.
+    /// Ranges of simulated nodes with the same hardware, each with the number of nodes with this hardware that are not simulated.
     pub(crate) alike: Vec<(Ids<SimulatedNodeId>, u32)>,
-    /// Number of the job copy, as its random numbers use it.
+    /// Owner of the job copy's random numbers in [`Streams`].
     pub(crate) owner: u64,
     pub(crate) epochs: EpochsOfLoader,
 }
 
-impl NodesOfJob {
+impl NodeSample {
     /// Returns the number of nodes that are simulated.
     pub(crate) fn simulated(&self) -> u32 {
         self.alike.iter().map(|(nodes, _)| nodes.len() as u32).sum()
     }
 }
 
-/// When the loaders of a job copy begin epochs anew.
+/// When the loaders of a job copy begin an epoch with empty queues.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EpochsOfLoader {
-    /// Batches of an epoch; `None`: the loader begins once.
+    /// Batches of an epoch; `None`: queues are empty only at the first step.
     pub(crate) batches: Option<u64>,
     /// Batches that model copies take in a step.
     pub(crate) taken: u64,
 }
 
-/// Where in an epoch of its loader a step is. Loaders begin an epoch with no batch ready, so that the first steps of an epoch differ
-/// from later ones.
+/// Position of a step in an epoch. Loaders begin an epoch with empty queues, so the first steps of an epoch differ from later ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PlaceInEpoch {
     /// The step begins with the first batch of an epoch.
-    Begins,
-    /// Some of the step's batches are the first ones of an epoch.
-    Turns,
+    First,
+    /// The step takes the last batches of an epoch and the first ones of the next.
+    Across,
     /// Number of steps since an epoch began, up to [`EARLY`].
     After(u64),
 }
 
-/// Number of steps after the beginning of an epoch from which on steps are alike.
+/// Number of steps into an epoch after which its start no longer matters.
 const EARLY: u64 = 3;
 
 impl EpochsOfLoader {
     fn place_of(self, step: u64) -> PlaceInEpoch {
         let (epoch, begin) = (self.batches.unwrap_or(u64::MAX).max(1), step * self.taken);
         let end = begin + self.taken;
-        // The last batch before the step's end that began an epoch.
+        // The last batch up to the step's end that begins an epoch.
         let first = (end - 1) / epoch * epoch;
         match first {
-            _ if begin.is_multiple_of(epoch) => PlaceInEpoch::Begins,
-            first if first > begin => PlaceInEpoch::Turns,
+            _ if begin.is_multiple_of(epoch) => PlaceInEpoch::First,
+            first if first > begin => PlaceInEpoch::Across,
             first => PlaceInEpoch::After((step - first / self.taken).min(EARLY)),
         }
     }
 }
 
-/// A meeting of a job copy's nodes: its number among those of a step, the step's place in an epoch, and the range of nodes.
+/// What arrivals depend on: the number of the barrier in its step, the step's position in an epoch, and the nodes' hardware.
 type Kind = (u32, PlaceInEpoch, usize);
 
-/// The meetings of a job copy's nodes, of which only some are simulated.
+/// The barriers of a job copy of which only some nodes are simulated.
 #[derive(Debug)]
-pub(crate) struct Others {
-    of: Arc<NodesOfJob>,
-    /// When the nodes set out for the next meeting.
+pub(crate) struct SampledBarrier {
+    of: Arc<NodeSample>,
+    /// Start of the step, from which arrivals are counted.
     since: Time,
-    /// When each simulated node arrived at meetings that are not over, by step and number within the step.
+    /// Arrivals of simulated nodes at barriers at which some have not arrived, by step and number within the step.
     open: BTreeMap<(u64, u32), IdVec<SimulatedNodeId, Option<Arrival>>>,
     laws: BTreeMap<Kind, ArrivalLaw>,
-    /// Sampler of the logarithm of a share, with the sign changed.
-    log_share: Sampler,
+    /// Exponential distribution with mean 1: the maximum of n equal draws is exceeded by one draw with probability
+    /// 1 - exp(-E / n).
+    exponential: Sampler,
 }
 
-/// When a node arrived, and what it had waited for.
+/// Arrival of a node at a barrier, and what it had waited for in this step.
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     at: Time,
     waited: Waited,
 }
 
-/// What a node has waited for longest in a step, and when it last waited: it has computed since.
+/// The longest wait of a node in a step, by cause, and the end of its last wait, after which it computes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waited {
     pub(crate) cause: Cause,
     pub(crate) until: Time,
 }
 
-/// The wait for the last of all nodes, once all simulated ones have arrived.
+/// The wait at a barrier for the last of all nodes, after all simulated ones have arrived.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct WaitForOthers {
-    /// While the last node still waited itself, and while it computed.
+pub(crate) struct BarrierWait {
+    /// The part in which the last node still waits, and the part in which it computes.
     pieces: [Segment; 2],
 }
 
-impl WaitForOthers {
-    /// Returns the wait from `now` on for `span`, for a node that waited for `cause` and then computed for as long as the last simulated
-    /// node, which had `waited`.
-    fn new((now, span): (Time, Span), cause: Cause, waited: Waited) -> WaitForOthers {
+impl BarrierWait {
+    /// Returns the wait for `span` from `now` on, for a node that waits for `cause` and then computes for as long as the last simulated
+    /// node has computed since it `waited`.
+    fn new((now, span): (Time, Span), cause: Cause, waited: Waited) -> BarrierWait {
         let computed = now.since(waited.until.min(now));
         let middle = now + Span(span.0.saturating_sub(computed.0));
         let piece = |start, end, cause| Segment { start, end, cause: StallCause::peer(cause) };
         let pieces = [piece(now, middle, cause), piece(middle, now + span, Cause::Compute)];
-        WaitForOthers { pieces }
+        BarrierWait { pieces }
     }
 
     /// Returns when the last simulated node arrived.
@@ -141,67 +141,66 @@ impl WaitForOthers {
     }
 }
 
-impl Others {
-    /// Returns the meetings of a job copy, none of which has begun.
-    pub(crate) fn new(of: Arc<NodesOfJob>) -> Others {
-        let log_share = Sampler::new(&Distribution::Exponential { mean: 1.0 });
+impl SampledBarrier {
+    /// Returns the barriers before any node has arrived.
+    pub(crate) fn new(of: Arc<NodeSample>) -> SampledBarrier {
+        let exponential = Sampler::new(&Distribution::Exponential { mean: 1.0 });
         let (open, laws) = (BTreeMap::new(), BTreeMap::new());
-        Others { of, since: Time::ZERO, open, laws, log_share }
+        SampledBarrier { of, since: Time::ZERO, open, laws, exponential }
     }
 
-    /// Lets the nodes set out for their next step at `now`.
+    /// Begins a step at `now`: arrivals are counted from here on.
     pub(crate) fn begin_step(&mut self, now: Time) {
         self.since = now;
     }
 
-    /// Forgets the meetings in progress, because the job copy has failed.
+    /// Removes the arrivals at barriers in progress, because the job copy has failed.
     pub(crate) fn abort(&mut self, now: Time) {
         self.open.clear();
         self.since = now;
     }
 
-    /// Records that device `d` arrives at meeting `number` of `step`, after what it has `waited` for.
+    /// Records that device `d` arrives at barrier `number` of `step`, after what it has `waited` for.
     pub(crate) fn arrive(
         &mut self,
         (step, number): (u64, u32),
         (now, d): (Time, DeviceId),
         waited: Waited,
     ) {
-        let Others { of, open, .. } = self;
+        let SampledBarrier { of, open, .. } = self;
         let none = || IdVec::filled(None, of.simulated());
         let arrived = open.entry((step, number)).or_insert_with(none);
         arrived[of.nodes[d]] = Some(Arrival { at: now, waited });
     }
 
-    /// Ends meeting `number` of `step`, at which the last simulated node arrives now; returns the wait for the last one of all, `None`
-    /// if a simulated node is the last one.
+    /// Draws the arrival of the last of all nodes at barrier `number` of `step`, where the last simulated node arrives now; returns the
+    /// wait for it, `None` if the simulated node is the last.
     pub(crate) fn last(
         &mut self,
         (step, number): (u64, u32),
         now: Time,
         streams: &Streams,
-    ) -> Option<WaitForOthers> {
+    ) -> Option<BarrierWait> {
         let arrived = self.open.remove(&(step, number))?;
         let place = self.of.epochs.place_of(step);
         let seconds = |at: Time| at.since(self.since.min(at)).seconds();
         let mut latest: Option<Arrived> = None;
-        for (index, (nodes, others)) in self.of.alike.iter().enumerate().filter(|(_, of)| of.1 > 0)
+        for (index, (nodes, further)) in self.of.alike.iter().enumerate().filter(|(_, of)| of.1 > 0)
         {
             let of_nodes = arrived[*nodes].iter().flatten();
             let times: Vec<Arrived> =
                 of_nodes.map(|of| (seconds(of.at), of.waited.cause)).collect();
             let law = self.laws.entry((number, place, index)).or_default();
-            let mut generator = streams.at(Purpose::Others, self.of.owner, step, index as u64);
-            // The largest of n equal draws exceeds what a single one exceeds with this probability.
-            let log_share = self.log_share.draw(&mut generator);
-            let probability = -(-log_share / f64::from(*others)).exp_m1();
+            let mut generator = streams.at(Purpose::LastNode, self.of.owner, step, index as u64);
+            let drawn = self.exponential.draw(&mut generator);
+            let probability = -(-drawn / f64::from(*further)).exp_m1();
             let of_range = law.further(times, probability.max(f64::MIN_POSITIVE));
             latest = latest.into_iter().chain([of_range]).max_by(|a, b| a.0.total_cmp(&b.0));
         }
         let (at, cause) = latest?;
         let span = Span::from_seconds((at - seconds(now)).max(0.0));
         let last = arrived.iter().flatten().max_by_key(|of| of.at)?;
-        (span > Span::ZERO).then(|| WaitForOthers::new((now, span), cause, last.waited))
+        (span > Span::ZERO).then(|| BarrierWait::new((now, span), cause, last.waited))
     }
 }
 
@@ -218,13 +217,13 @@ mod tests {
         draw: impl Fn(&mut Xoshiro256PlusPlus, usize) -> Vec<f64>,
     ) -> [f64; 2] {
         let nodes = Ids::new(SimulatedNodeId::new(0), SimulatedNodeId::new(simulated as u32));
-        let of = NodesOfJob {
+        let of = NodeSample {
             nodes: RangeVec::new(DeviceId::new(0), nodes.iter()),
             alike: vec![(nodes, (all - simulated) as u32)],
             owner: 0,
             epochs: EpochsOfLoader { batches: None, taken: 1 },
         };
-        let (mut others, streams) = (Others::new(Arc::new(of)), Streams::new(1, 0));
+        let (mut barrier, streams) = (SampledBarrier::new(Arc::new(of)), Streams::new(1, 0));
         let mut generator = Xoshiro256PlusPlus::seed_from_u64(7);
         let (mut sampled, mut full) = (0.0, 0.0);
         for step in 1..=steps {
@@ -234,11 +233,11 @@ mod tests {
                 let d = DeviceId::new(node as u32);
                 let (at, until) = (Time::from_seconds(*seconds), Time::ZERO);
                 let waited = Waited { cause: Cause::Decode, until };
-                others.arrive((step, 0), (at, d), waited);
+                barrier.arrive((step, 0), (at, d), waited);
             }
             let largest = of_simulated.iter().copied().fold(0.0, f64::max);
             let now = Time::from_seconds(largest);
-            let wait = others.last((step, 0), now, &streams);
+            let wait = barrier.last((step, 0), now, &streams);
             let later = wait.map_or(0.0, |wait| wait.end().since(now).seconds());
             sampled += largest + later;
             full += times.iter().copied().fold(0.0, f64::max);
@@ -284,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_others_is_for_their_input_until_they_compute() {
+    fn a_wait_for_the_last_node_is_for_its_input_until_it_computes() {
         // System: the last simulated node has computed for 3 ns since its last wait; the last of all nodes arrives 5 ns later.
         // Expectation: it still waits for 2 ns, and then computes for 3.
         let waited = Waited { cause: Cause::Decode, until: Time(7_000) };
-        let wait = WaitForOthers::new((Time(10_000), Span(5_000)), Cause::Latency, waited);
+        let wait = BarrierWait::new((Time(10_000), Span(5_000)), Cause::Latency, waited);
         let pieces = |from, until| -> Vec<(u64, u64, Cause)> {
             let parts = wait.within(Time(from), Time(until));
             parts.map(|of| (of.start.0, of.end.0, of.cause.cause)).collect()
@@ -300,14 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_told_apart_by_their_place_in_an_epoch() {
+    fn the_position_of_a_step_in_an_epoch_follows_from_its_batches() {
         // System: epochs of 21 batches, of which steps take 8; and a loader that begins once. Expectation: by hand.
-        use PlaceInEpoch::{After, Begins, Turns};
+        use PlaceInEpoch::{Across, After, First};
         let epochs = EpochsOfLoader { batches: Some(21), taken: 8 };
         let places = [0, 1, 2, 3, 4, 5].map(|step| epochs.place_of(step));
-        assert_eq!(places, [Begins, After(1), Turns, After(1), After(2), Turns]);
+        assert_eq!(places, [First, After(1), Across, After(1), After(2), Across]);
         let once = EpochsOfLoader { batches: None, taken: 8 };
         let places = [0, 1, 2, 3, 4].map(|step| once.place_of(step));
-        assert_eq!(places, [Begins, After(1), After(2), After(3), After(3)]);
+        assert_eq!(places, [First, After(1), After(2), After(3), After(3)]);
     }
 }
