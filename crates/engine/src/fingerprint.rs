@@ -1,4 +1,4 @@
-//! Fingerprints of states: whether a model has come back to a state in which it was before.
+//! Fingerprints of states, which show whether a model is in the same state as before.
 
 use super::Time;
 
@@ -14,7 +14,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Returns the fingerprint of nothing, at `now`.
+    /// Returns the fingerprint of a state at `now`, before anything of the state is added.
     pub fn new(now: Time) -> Fingerprint {
         Fingerprint { now, halves: [0; 2] }
     }
@@ -44,7 +44,7 @@ impl Fingerprint {
         self.add(count);
     }
 
-    /// Adds an instant, relative to the present one.
+    /// Adds a time, as its distance from the instant of the state.
     #[inline]
     pub fn add_time(&mut self, at: Time) {
         self.add(at.0.wrapping_sub(self.now.0));

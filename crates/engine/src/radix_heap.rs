@@ -91,7 +91,7 @@ pub(super) struct RadixHeap<E> {
     /// A time [ps] that is not after any entry, and that decides the bucket of each.
     base: u64,
     buckets: Box<[Bucket]>,
-    /// For each place, the digits whose buckets are not empty; and the places with such buckets.
+    /// Bit sets: for each place, the digits whose buckets are not empty; and the places that have such buckets.
     digits: [u64; PLACES],
     places: u32,
     blocks: Blocks<E>,
@@ -239,7 +239,7 @@ impl<E: Copy> RadixHeap<E> {
         self.front = front;
     }
 
-    /// Frees the places of entries that have left the front, once they are many.
+    /// Frees the memory of entries that have left the front, once there are many of them.
     fn forget_left(&mut self) {
         if self.head >= 2 * SORTED {
             self.front.drain(..std::mem::take(&mut self.head));

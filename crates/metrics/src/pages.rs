@@ -10,17 +10,17 @@ use forebay_report::Cause;
 use super::timeline::{Activity, Entry, NOBODY};
 
 const NONE: u32 = u32::MAX;
-/// Number of pages after which a timeline looks for pages to forget.
+/// Number of further pages after which a timeline checks whether it can free earlier ones.
 const FEW: u32 = 8;
 /// Number of places of a page.
 const PLACES: usize = 8;
 /// Time after the start of a page in which its entries begin [ps]: 1.1 s.
 const SPAN: u64 = 1 << 40;
 
-/// What a place of a page holds: below `IDLE`, an entry with the cause of this number.
+/// Kinds of a page's places. Below `IDLE`: an entry whose cause has this number.
 const IDLE: u8 = 64;
 const BLOCKED: u8 = 65;
-/// The worker that ended the idle or blocked period of the place before.
+/// Not an entry: the worker that ended the idle or blocked period in the place before.
 const ENDED_BY: u8 = 66;
 const UNUSED: u8 = 67;
 
@@ -47,17 +47,17 @@ pub struct Pages {
     free: Vec<(u32, u32)>,
 }
 
-/// The entries of a timeline: a chain of pages.
+/// A timeline's entries, in a chain of pages.
 #[derive(Debug)]
 pub struct Entries {
     first: u32,
     last: u32,
     /// Number of places in use on the last page.
     used: u32,
-    /// Number of pages since the mark.
+    /// Number of pages after `mark`.
     since_mark: u32,
-    /// The page that was the last one when pages were last forgotten, and its start: when no wait needs the time before it, all
-    /// earlier pages can go.
+    /// The last page at the previous clean-up, and its start. Once no wait needs the time before this start, all earlier pages can be
+    /// freed.
     mark: u32,
     mark_base: Time,
 }
@@ -76,7 +76,7 @@ impl Default for Entries {
 }
 
 impl Pages {
-    /// Takes a free page, to follow page `earlier`, for entries from `base` on.
+    /// Takes a free page for entries from `base` on; the page before it in the timeline is `earlier`.
     fn take(&mut self, base: Time, earlier: u32) -> u32 {
         let page = Page { base, earlier, low: [0; _], high: [0; _], kind: [UNUSED; _] };
         let Some((first, last)) = self.free.pop() else {
@@ -87,7 +87,7 @@ impl Pages {
         if first != last {
             self.free.push((first, next));
         }
-        // The next page to be taken has not been used for some time.
+        // The page that will be taken next is in no cache by now.
         if let Some((_, next)) = self.free.last() {
             prefetch(&self.pages[*next as usize]);
         }

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use super::recorder::Snapshots;
 use accounts::Accounts;
 use growth::Growth;
-use repeat::{Course, LeftOut, State};
+use repeat::{LeftOut, RecordedCycle, State};
 use ring::Ring;
 use stamps::Stamps;
 
@@ -55,7 +55,8 @@ pub struct Queue {
     exhaustions: Vec<Exhaustion>,
     exhausted_since: Option<Time>,
     snapshots: Option<Snapshots>,
-    course: Option<Box<Course>>,
+    /// The cycle that is being recorded, so that its repetitions need not be simulated.
+    recorded: Option<Box<RecordedCycle>>,
     left_out: Option<Box<LeftOut>>,
 }
 
@@ -118,7 +119,7 @@ impl Queue {
             exhausted_since: None,
             next_snapshot: Time::NEVER,
             snapshots: None,
-            course: None,
+            recorded: None,
             left_out: None,
         }
     }
@@ -342,10 +343,10 @@ impl Queue {
             totals += left_out;
             snapshots.take(totals);
         }
-        self.next_snapshot = match &mut self.course {
+        self.next_snapshot = match &mut self.recorded {
             None => next(snapshots),
-            Some(course) => {
-                course.note(State { until: now, accounts, level, blocked, waiting });
+            Some(recorded) => {
+                recorded.record(State { until: now, accounts, level, blocked, waiting });
                 Time::ZERO
             }
         };

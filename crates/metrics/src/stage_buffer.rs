@@ -94,8 +94,8 @@ impl<I> StageBuffer<I> {
         }
     }
 
-    /// Adds the state of the buffer, as far as the future depends on it, to a fingerprint: its items as `item` adds them, and the
-    /// workers that wait. Returns false if the future depends on more: on how many items are still to come.
+    /// Adds everything to a fingerprint that decides what the buffer does next: its items, which `item` adds, and its waiting workers.
+    /// Returns false for a shuffled buffer, whose order also depends on how many items are still to come.
     #[must_use]
     pub fn describe(
         &self,

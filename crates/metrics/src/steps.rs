@@ -28,13 +28,12 @@ pub struct Steps {
     repeated: Option<Repeated>,
 }
 
-/// Steps that were left out because they repeat the steps before them.
+/// Steps that were not simulated, because they repeat the steps before them.
 #[derive(Debug, Clone, Copy)]
 struct Repeated {
-    /// Number of complete steps before the steps that were left out.
+    /// Number of complete steps before these steps.
     after: usize,
-    /// Number of steps that are repeated, the last ones of these; `times` is how often they are repeated, and `span` their
-    /// duration.
+    /// Length of the cycle [steps]: the last steps before these. It is repeated `times` times and takes `span`.
     cycle: usize,
     times: u64,
     span: Span,
@@ -206,7 +205,7 @@ impl Steps {
                 .map(|(step, cause, seconds)| (step + cycle, cause, seconds)))
     }
 
-    /// Returns the stalls of `steps`, which were charged before later steps ended, with the bits of their durations.
+    /// Returns the stalls of `steps`, with their durations as bits, so that equal means equal to the last bit.
     fn stalls_of(&self, steps: Range<usize>) -> impl Iterator<Item = (usize, StallCause, u64)> {
         let first = self.stalls.partition_point(|of| (of.step as usize) < steps.start);
         self.stalls[first..].iter().map_while(move |of| {
@@ -227,14 +226,14 @@ impl Steps {
         self.complete[first..].iter().map(|step| step.fresh).sum()
     }
 
-    /// Returns the number of events that the run has handled in the last `cycle` steps, with a step before them.
+    /// Returns the number of events in the last `cycle` steps; there is a step before them.
     pub fn events_in_last(&self, cycle: u64) -> u64 {
         let last = self.complete.len() - 1;
         self.complete[last].events - self.complete[last - cycle as usize].events
     }
 
-    /// Records that the last `cycle` steps are repeated `times` times before the step in progress, which is counted and timed as
-    /// if it followed at once. [`Steps::finish`] adds the repetitions.
+    /// Records that the last `cycle` steps are repeated `times` times before the step in progress. The numbers and times of later steps
+    /// do not include the repetitions until [`Steps::finish`] adds them.
     pub fn repeat(&mut self, cycle: u64, times: u64) {
         let (after, span) = (self.complete.len(), self.span_of_last(cycle));
         self.repeated = Some(Repeated { after, cycle: cycle as usize, times, span });

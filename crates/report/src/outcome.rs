@@ -58,7 +58,7 @@ pub struct Outcome {
 pub struct SampledOutcome {
     /// Number of nodes for which they stand.
     pub of: u32,
-    /// The samples, the largest of which gave the outcome first.
+    /// The samples, largest first; the outcome is that of the largest.
     pub samples: Vec<SampleOfNodes>,
 }
 
@@ -80,7 +80,7 @@ pub struct RepeatedSteps {
     pub first: u64,
     /// Number of the last step that was not simulated.
     pub last: u64,
-    /// Number of steps before the first one that are repeated.
+    /// Length of the repeated cycle [steps]: the last steps before `first`.
     pub cycle: u64,
     /// Calendar events and flow completions that these steps would have had.
     pub events: u64,

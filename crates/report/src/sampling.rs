@@ -75,7 +75,7 @@ fn half_width(samples: &[(f64, f64)]) -> Option<f64> {
     Some(student_975(freedom)? * (squares / freedom / nodes).sqrt())
 }
 
-/// Returns what a report says of the sample of nodes that was simulated; `None` if all were.
+/// Returns the report's description of the simulated sample of nodes; `None` if all nodes were simulated.
 pub(super) fn sampled(outcomes: &[Outcome], jobs: usize) -> Option<SampledReport> {
     let sampled = outcomes.first()?.sampled.as_ref()?;
     let errors: Vec<_> = (0..jobs).map(|job| sampling_error(outcomes, job)).collect();
@@ -106,7 +106,7 @@ impl SampledReport {
         })
     }
 
-    /// Returns the sentence in which reports say that a sample stands for all nodes.
+    /// Returns the sentence of a report that says how many nodes were simulated.
     pub(super) fn sentence(&self) -> String {
         let known = self.step_time.iter().flatten().copied().reduce(f64::max);
         let unknown = self.step_time.iter().any(Option::is_none);

@@ -56,7 +56,8 @@ fn a_circular_queue_counts_fresh_samples_and_how_often_samples_are_read() {
     assert_eq!(outcome.reuse, [1, 1, 1, 1], "unread, once, twice and three times read");
 }
 
-/// Lets a queue go through cycle number `cycle` of 7 s: 4 samples come and go in pairs, and a model copy waits for the second pair.
+/// Simulates cycle number `cycle` of a queue, which takes 7 s: 4 samples come and go in pairs, and a model copy waits for the second
+/// pair.
 fn pass(queue: &mut Queue, cycle: u64) {
     let at = |tenths: u64| Time((70 * cycle + tenths) * S / 10);
     queue.put(at(3), 2);

@@ -25,7 +25,7 @@ pub(crate) struct Jobs {
     pub(super) workflow: Workflow,
     /// Scratch space for the causes of a stall.
     pub(super) segments: Vec<Segment>,
-    /// Whether job copies halt after steps, and the one that has halted.
+    /// Whether job copies halt after steps, and which one has halted.
     pub(super) halts: bool,
     pub(super) halted: Option<JobId>,
 }

@@ -18,7 +18,7 @@ use crate::ids::{JobId, LoaderId, RangeVec};
 /// What is left of a job copy's goal, if the copy goes on as in its last steps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeftOfGoal {
-    /// Number of whole cycles that can be left out, so that at least one step remains; `None` without a goal.
+    /// Number of whole cycles that need not be simulated, so that at least one step remains; `None` without a goal.
     pub(crate) cycles: Option<u64>,
     /// Upper bound of the number of cycles, whole or not, until the goal is reached.
     pub(crate) until_end: Option<u64>,
@@ -148,7 +148,7 @@ impl Jobs {
         LeftOfGoal { cycles: until_end.map(|cycles| cycles.saturating_sub(1)), until_end }
     }
 
-    /// Returns the totals of job copy `j`, and notes the courses of its queues from now on.
+    /// Returns the totals of job copy `j`, whose queues begin to record a cycle.
     pub(crate) fn begin_cycle(&mut self, now: Time, j: JobId) -> JobTotals {
         for l in self.jobs[j].parts.loaders {
             self.loaders.begin_cycle(now, l);
@@ -156,10 +156,10 @@ impl Jobs {
         self.totals(j)
     }
 
-    /// Forgets the cycle that job copy `j` has begun.
-    pub(crate) fn forget_cycle(&mut self, j: JobId) {
+    /// Discards the cycle that the queues of job copy `j` record.
+    pub(crate) fn discard_cycle(&mut self, j: JobId) {
         for l in self.jobs[j].parts.loaders {
-            self.loaders.forget_cycle(l);
+            self.loaders.discard_cycle(l);
         }
     }
 
@@ -237,7 +237,7 @@ impl JobTotals {
 }
 
 impl JobRun {
-    /// Returns whether no batch of a step in progress is known.
+    /// Returns whether no batch has been recorded for a step in progress.
     fn rests(&self) -> bool {
         self.meets_after(self.steps.completed()) && self.open_is_empty()
     }

@@ -149,7 +149,7 @@ impl Barrier {
         last
     }
 
-    /// Adds the arrivals at rounds that are not over to a fingerprint.
+    /// Adds the numbers of model copies that have ended each unfinished round to a fingerprint.
     pub(super) fn describe(&self, to: &mut Fingerprint) {
         to.add_all(self.arrived.iter().copied().map(u64::from));
     }

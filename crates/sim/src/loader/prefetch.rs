@@ -14,7 +14,7 @@ use crate::storage::First;
 /// Minimum number of workers whose state does not fit the CPU's caches.
 const MANY: usize = 4096;
 
-/// Returns the worker that an event is about, if the worker has not been active for some time.
+/// Returns the worker of an event that follows a wait, so that the worker's state is in no cache by now.
 fn worker_of(event: Option<Event>) -> Option<WorkerId> {
     match event? {
         Event::Computed(w) | Event::Waited(ActivityId::Worker(w)) => Some(w),
@@ -36,9 +36,9 @@ impl Loaders {
         }
     }
 
-    /// Prefetches state for events that follow the present one in its lane, or outside of lanes: first the worker, then the
-    /// worker's stage, timeline and loader; then the station, the route and the next sample size; then what starts of flows on the
-    /// route need, in two steps.
+    /// Prefetches state for the events that follow the present one, in its lane or outside of lanes. The further ahead an event is, the
+    /// earlier is what is prefetched: first the worker, then its stage, timeline and loader, then its station, route and next sample
+    /// size, and last, in two steps, the links and flows of the route.
     pub(crate) fn fetch_for_events(&self, env: &Env, present: Event) {
         // A lane holds events of one kind.
         if worker_of(Some(present)).is_none() {

@@ -91,14 +91,14 @@ impl Loaders {
         is_all
     }
 
-    /// Notes the course of the queue of loader `l` over the cycle that begins at `now`.
+    /// Begins to record a cycle of the queue of loader `l` at `now`.
     pub(crate) fn begin_cycle(&mut self, now: Time, l: LoaderId) {
         self.loaders[l].queue.begin_cycle(now);
     }
 
-    /// Forgets the cycle that loader `l` has begun.
-    pub(crate) fn forget_cycle(&mut self, l: LoaderId) {
-        self.loaders[l].queue.forget_cycle();
+    /// Discards the cycle that the queue of loader `l` records.
+    pub(crate) fn discard_cycle(&mut self, l: LoaderId) {
+        self.loaders[l].queue.discard_cycle();
     }
 
     /// Returns the number of samples that loader `l` has started.

@@ -1,4 +1,4 @@
-//! Steady state: once the steps of a job repeat exactly, further repetitions follow without being simulated.
+//! Steady state: once the steps of a job repeat exactly, further repetitions are not simulated but computed.
 //!
 //! After a step, a job copy may rest ([`crate::job::Jobs::rest_state`]): the step is over on all devices, no transfer is in
 //! progress, and the next event of the calendar lies beyond the end of the run. What comes next is then a function of a state that
@@ -28,10 +28,10 @@ use crate::storage::Site;
 /// Number of equal cycles after which later ones are left out.
 const CYCLES: u64 = 3;
 
-/// Number of states compared whole, without success, after which the search ends: a comparison takes about as long as a step.
+/// Number of complete states compared without success after which the search ends: a comparison takes about as long as a step.
 const MOST_MISSES: u32 = 64;
 
-/// The search for a steady state, and what was left out.
+/// The search for a steady state, and the steps that were not simulated.
 #[derive(Debug, Default)]
 pub(super) struct Steady<'a> {
     /// The scenario of the run; `None` if nothing is searched.
@@ -79,14 +79,14 @@ struct LeftOut {
     now: Box<Books>,
 }
 
-/// The parts of a run that a steady state concerns.
+/// The parts of a run that the search reads and changes.
 pub(super) struct Running<'r> {
     pub(super) env: &'r mut Env,
     pub(super) jobs: &'r mut Jobs,
     pub(super) resources: &'r mut Resources,
 }
 
-/// What one look at a resting state found.
+/// Result of comparing a resting state with the reference.
 enum Found {
     Nothing,
     /// The last cycle to be compared begins now.
@@ -256,11 +256,11 @@ impl Steady<'_> {
 
     fn forget_reference(&mut self, jobs: &mut Jobs, j: JobId) {
         if self.reference.take().is_some_and(|of| of.books.is_some()) {
-            jobs.forget_cycle(j);
+            jobs.discard_cycle(j);
         }
     }
 
-    /// Counts a state that was described in vain; after many of them, the search ends.
+    /// Counts a comparison without success; after many of them, the search ends.
     fn miss(&mut self, jobs: &mut Jobs) -> Found {
         self.misses += 1;
         if self.misses == MOST_MISSES {
@@ -280,7 +280,7 @@ impl Steady<'_> {
         let before = reference.and_then(|of| of.books);
         let Some(before) = before.filter(|_| alone && span > Span::ZERO) else {
             self.miss(run.jobs);
-            return run.jobs.forget_cycle(j);
+            return run.jobs.discard_cycle(j);
         };
         run.jobs.halt_after_steps(false);
         let of_goal = run.jobs.left_of_goal(j, cycle).cycles;
@@ -288,7 +288,7 @@ impl Steady<'_> {
         let of_time = self.end.map(|end| end.since(now).0 / span.0);
         let times = [of_goal, of_loaders, of_time].into_iter().flatten().min().unwrap_or(0);
         if times == 0 {
-            return run.jobs.forget_cycle(j);
+            return run.jobs.discard_cycle(j);
         }
         let books = Box::new(run.books(scenario, j, false));
         let after = run.jobs.completed(j);
@@ -320,7 +320,7 @@ impl Running<'_> {
 }
 
 impl Reference {
-    /// Returns the number of complete steps after which the state comes again, if it goes on to; `None` if no cycle is known.
+    /// Returns the number of complete steps at which the state is expected to come again; `None` if no cycle is known.
     fn expected(&self) -> Option<u64> {
         self.cycle.map(|(cycle, times)| self.step + cycle * (times + 1))
     }
